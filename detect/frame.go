@@ -39,7 +39,11 @@ func (p *phrases) unframe(text string) shellResult {
 
 // set sets the exit code from a number.
 func (r *shellResult) set(num string) bool {
-	n, err := strconv.Atoi(strings.TrimSpace(num))
+	num = strings.TrimSpace(num)
+	if num == "" { // the usual case: the error of Atoi would be allocated
+		return false
+	}
+	n, err := strconv.Atoi(num)
 	if err == nil {
 		r.code, r.hasCode = n, true
 	}
@@ -212,6 +216,9 @@ func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
 		end := len(rest) - len(strings.TrimLeft(rest, "-0123456789"))
+		if end == 0 {
+			continue
+		}
 		if n, err := strconv.Atoi(rest[:end]); err == nil {
 			return n
 		}

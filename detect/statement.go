@@ -118,7 +118,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 // end of the phrase may be missing at the end of the text.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m meaning) bool {
-		return strings.HasPrefix(text, m.text) || text+"." == m.text
+		rest, ok := strings.CutPrefix(m.text, text)
+		return ok && (rest == "" || rest == ".") || strings.HasPrefix(text, m.text)
 	})
 }
 

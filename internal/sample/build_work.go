@@ -187,9 +187,9 @@ func (h *history) repeated() []map[string]any {
 		count int
 	}
 	var all []*entry
-	at := map[string]*entry{}
+	at := map[[2]string]*entry{}
 	for _, s := range h.steps {
-		key := s.Call.Name + "\x00" + s.Call.Args
+		key := [2]string{s.Call.Name, s.Call.Args}
 		if e := at[key]; e != nil {
 			e.count++
 			continue

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -19,6 +20,7 @@ import (
 // safe for concurrent use.
 type OptOut struct {
 	paths           []pathPattern
+	pathHash        string // see PathHash
 	agents, tenants []string
 }
 
@@ -40,6 +42,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		}
 		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
 	}
+	o.pathHash = hashGlobs(o.paths)
 	for _, list := range []struct {
 		key  string
 		from []string
@@ -70,12 +73,20 @@ func matchesAny(globs []string, name string) bool {
 // PathHash identifies the patterns of paths; "" without patterns. An exchange that other patterns judged
 // may name a path that opts out now.
 func (o *OptOut) PathHash() string {
-	if o == nil || len(o.paths) == 0 {
+	if o == nil {
 		return ""
 	}
-	globs := make([]string, len(o.paths))
-	for i := range o.paths {
-		globs[i] = o.paths[i].glob
+	return o.pathHash
+}
+
+// hashGlobs returns a hash of patterns in any order, "" without patterns.
+func hashGlobs(paths []pathPattern) string {
+	if len(paths) == 0 {
+		return ""
+	}
+	globs := make([]string, len(paths))
+	for i := range paths {
+		globs[i] = paths[i].glob
 	}
 	slices.Sort(globs)
 	sum := sha256.Sum256([]byte(strings.Join(globs, "\n")))
@@ -105,7 +116,7 @@ func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	if !ok {
 		return o.Hits(string(item))
 	}
-	return slices.ContainsFunc(calls, func(call []byte) bool { return o.Hits(string(call)) })
+	return slices.ContainsFunc(calls, func(call []byte) bool { return o.possible(call) && o.hits(string(call), 0) })
 }
 
 // possible returns false for most arguments without decoding them, because written files are long.
@@ -114,8 +125,24 @@ func (o *OptOut) possible(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
 	}
-	flat := bytes.ToLower(args)
+	var room [1 << 10]byte
+	flat := appendLower(room[:0], args)
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
+}
+
+// appendLower appends the lower case of text to dst, an empty slice. The usual text is ASCII and short, so that
+// dst can be on the stack.
+func appendLower(dst, text []byte) []byte {
+	for _, c := range text {
+		if c >= utf8.RuneSelf {
+			return bytes.ToLower(text)
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 func (o *OptOut) hits(text string, depth int) bool {

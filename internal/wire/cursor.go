@@ -150,7 +150,26 @@ func chars(b []byte, v span) []byte {
 }
 
 // text returns chars as a string.
-func text(b []byte, v span) string { return string(chars(b, v)) }
+func text(b []byte, v span) string {
+	if kindAt(b, v) != '"' {
+		return ""
+	}
+	raw := v.inner().of(b)
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	return unescaped(raw)
+}
+
+// unescaped returns the text of a string literal with escapes. The text of most messages fits into room on
+// the stack, so the string is the only allocation.
+func unescaped(raw []byte) string {
+	var room [2 << 10]byte
+	if len(raw) > len(room) {
+		return string(appendPlain(make([]byte, 0, len(raw)), raw))
+	}
+	return string(appendPlain(room[:0], raw))
+}
 
 // appendPlain appends the unescaped raw to dst. A single surrogate becomes U+FFFD; bytes that are
 // not UTF-8 stay.

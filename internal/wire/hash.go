@@ -52,13 +52,12 @@ func (r *Request) systemHash(system span) uint64 {
 // with "__", the order of keys, reminder and environment blocks, and blocks of precept. A string
 // equals a single text part. Of an assistant message with calls only the calls count.
 func (r *Request) Hash(i int) uint64 {
-	if r.memo.hashes == nil {
-		r.memo.hashes, r.memo.hashed = make([]uint64, len(r.scan.list)), make([]bool, len(r.scan.list))
+	h := *r.memo.hashes.at(i, len(r.scan.list))
+	if !h.known {
+		h = itemHash{r.hash(i), true}
+		*r.memo.hashes.at(i, len(r.scan.list)) = h
 	}
-	if !r.memo.hashed[i] {
-		r.memo.hashes[i], r.memo.hashed[i] = r.hash(i), true
-	}
-	return r.memo.hashes[i]
+	return h.sum
 }
 
 func (r *Request) hash(i int) uint64 {

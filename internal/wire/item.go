@@ -59,20 +59,18 @@ func (it *Item) ResultInferred() bool { return len(it.Results) > 0 && it.Results
 
 // Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {
-	if r.memo.items == nil {
-		r.memo.items = make([]*Item, len(r.scan.list))
-	}
-	if r.memo.items[i] == nil {
-		it := &Item{Index: i, Role: r.scan.list[i].role}
+	it := *r.memo.items.at(i, len(r.scan.list))
+	if it == nil {
+		it = &Item{Index: i, Role: r.scan.list[i].role}
 		r.decode(it, r.at(i))
-		r.memo.items[i] = it
+		*r.memo.items.at(i, len(r.scan.list)) = it
 	}
-	return r.memo.items[i]
+	return it
 }
 
 // Forget drops the decoded items. A later use decodes an item again.
 func (r *Request) Forget() {
-	clear(r.memo.items)
+	clear(r.memo.items.values)
 	r.memo.split, r.memo.splitOf = nil, 0
 }
 

@@ -33,17 +33,21 @@ func (k Kept[T]) request() *Request {
 	for _, raw := range k.Items {
 		size += len(raw) + 32
 	}
-	list := append(make([]byte, 0, size), `[{"role":"assistant","content":`...)
-	list = append(AppendString(list, k.ModelText), '}')
+	body := make([]byte, 0, size)
+	if k.Dialect != None {
+		body = appendListKey(body, k.Dialect)
+	}
+	body = append(body, `[{"role":"assistant","content":`...)
+	body = append(AppendString(body, k.ModelText), '}')
 	for _, raw := range k.Items {
-		list = appendItem(append(list, ','), raw)
+		body = appendItem(append(body, ','), raw)
 	}
-	list = append(list, ']')
 	d := k.Dialect
-	if d == None {
-		d = recordedDialect(list, span{0, len(list)})
+	if body = append(body, ']'); d == None {
+		d = recordedDialect(body, span{0, len(body)})
+		body = append(appendListKey(make([]byte, 0, len(body)+32), d), body...)
 	}
-	p := &parser{scan: scanner{b: appendBody(make([]byte, 0, len(list)+16), d, list)}, dialect: d, base: k.From - 1}
+	p := &parser{scan: scanner{b: append(body, '}')}, dialect: d, base: k.From - 1}
 	r, err := p.request(p.body(), nil)
 	if err != nil {
 		return nil
@@ -65,10 +69,9 @@ func appendItem(dst, raw []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendBody appends a body with nothing but a list.
-func appendBody(dst []byte, d Dialect, list []byte) []byte {
-	dst = append(append(append(dst, `{"`...), d.listKey()...), `":`...)
-	return append(append(dst, list...), '}')
+// appendListKey appends the beginning of a body with nothing but a list, up to the list.
+func appendListKey(dst []byte, d Dialect) []byte {
+	return append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 }
 
 // Elements returns the elements of a JSON array as slices of array. ok is false for another value.

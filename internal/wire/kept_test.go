@@ -57,7 +57,7 @@ func conversationOf(t *rapid.T, d Dialect) []byte {
 		}
 		items = append(items, strings.NewReplacer("%w", word, "%i", id).Replace(rapid.SampledFrom(forms).Draw(t, "form")))
 	}
-	return appendBody(nil, d, []byte("["+strings.Join(items, ",")+"]"))
+	return append(appendListKey(nil, d), "["+strings.Join(items, ",")+"]}"...)
 }
 
 func TestKeptAcceptsInvalidItems(t *testing.T) {

@@ -48,6 +48,7 @@ type known struct {
 	system  uint64 // SystemHash of the request
 	settled bool   // system is final, because an item before n is not system text
 	used    uint64
+	lent    bool // a parser has resumed, and may write behind the ends of list and results
 
 	digest xxhash.Digest // look-up: digest of the list up to n
 }
@@ -90,7 +91,10 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that has scanned the proven part.
+// parser returns a parser that has scanned the proven part. The parser appends to the arrays of list and
+// results, so that the cost of a turn does not grow with the conversation. Requests of earlier turns read
+// the same arrays up to their own length. Only the first parser appends to the arrays: for a second one,
+// of a branch of the conversation, find returns lists without room.
 func (k *known) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
@@ -99,9 +103,16 @@ func (k *known) parser(d Dialect, body []byte, maxItems int) *parser {
 	}
 }
 
-// roomy returns a copy with room for the additions of a turn, so that the additions need no further
-// copy.
-func roomy[T any](s []T) []T { return append(make([]T, 0, len(s)+8), s...) }
+// turnRoom is the number of entries that nearly all turns add at most.
+const turnRoom = 8
+
+// roomy returns s with room for the additions of a turn. A copy has room for several turns.
+func roomy[T any](s []T) []T {
+	if cap(s) >= len(s)+turnRoom {
+		return s
+	}
+	return append(make([]T, 0, len(s)+len(s)/8+turnRoom), s...)
+}
 
 // resume continues the scan after the proven part.
 func (p *parser) resume(k *known) int {
@@ -127,13 +138,13 @@ func (k *known) size() int {
 	return knownItself + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
 }
 
-// trimmed returns s in an array of about its length, so that the memory holds no unused room.
+// trimmed returns s in an array of about its length, so that the memory holds little unused room.
 func trimmed[T any](s []T) []T {
 	switch {
 	case len(s) == 0:
 		return nil
-	case cap(s) <= len(s)+len(s)/4+8:
-		return slices.Clip(s)
+	case cap(s) <= len(s)+len(s)/4+turnRoom:
+		return s
 	}
 	return append(make([]T, 0, len(s)), s...)
 }
@@ -170,8 +181,12 @@ func (m *Memory) find(key uint64, body []byte) *known {
 	if best == nil {
 		return nil
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	k := *best
-	k.digest = found
+	if k.digest, best.lent = found, true; k.lent {
+		k.list, k.results = slices.Clip(k.list), slices.Clip(k.results)
+	}
 	return &k
 }
 

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,4 +111,76 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= memoryEntries
 	counted(t, m)
+}
+
+// Two requests that continue the same beginning in different ways get their own items, also when both
+// look up the beginning before either is parsed. A second list in the body does not change the items of
+// the first.
+func TestBranchesOfAConversationShareNoItems(t *testing.T) {
+	m := NewMemory()
+	m.minBytes = 1
+	for n := 1; n <= 30; n++ { // the arrays get room for later turns
+		if _, err := m.Parse(1, Chat, grown("one", n), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := string(grown("one", 30))
+	base = base[:len(base)-2]
+	bodies := []string{
+		base + `,{"role":"assistant","content":"left"},{"role":"tool","tool_call_id":"a","content":"x"}]}`,
+		base + `,{"role":"user","content":"the right branch"}]}`,
+		base + `],"messages":[{"role":"tool","content":"y"}]}`,
+	}
+	var found []*known
+	for _, body := range bodies {
+		found = append(found, m.find(keyOf(m, 1, Chat, []byte(body)), []byte(body)))
+	}
+	var parsers []*parser
+	for i, body := range bodies {
+		p := found[i].parser(Chat, []byte(body), 0)
+		p.resume(found[i])
+		parsers = append(parsers, p)
+	}
+	for i, body := range bodies[:2] {
+		_, fresh, err := parse(Chat, []byte(body), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(parsers[i].list, fresh.list) || !slices.Equal(parsers[i].results, fresh.results) {
+			t.Errorf("branch %d: items %v, want %v", i, parsers[i].list[58:], fresh.list[58:])
+		}
+	}
+	if k := found[0]; k.list[0].role != RoleUser {
+		t.Errorf("the first item of the known beginning has role %v", k.list[0].role)
+	}
+}
+
+// A turn of a long conversation allocates about as much as a turn of a short one.
+func TestMemoryOfATurnDoesNotGrowWithTheConversation(t *testing.T) {
+	perTurn := func(from int) (bytes uint64) {
+		m := NewMemory()
+		m.minBytes = 1
+		const turns = 100
+		var bodies [][]byte
+		for n := range turns {
+			bodies = append(bodies, grown("one", from+n))
+		}
+		_, _ = m.Parse(1, Chat, grown("one", from-1), 0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for _, body := range bodies {
+			r, err := m.Parse(1, Chat, body, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Item(r.Len() - 1)
+			r.Hash(r.Len() - 1)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / turns
+	}
+	short, long := perTurn(20), perTurn(4000)
+	if long > 2*short {
+		t.Errorf("a turn after 4000 turns allocates %d bytes, after 20 turns %d", long, short)
+	}
 }

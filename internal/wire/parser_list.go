@@ -4,7 +4,7 @@ import "github.com/cespare/xxhash/v2"
 
 // itemList scans the list at i, depth 2.
 func (p *parser) itemList(i int) int {
-	p.list, p.results, p.odd = p.list[:0], p.results[:0], false
+	p.list, p.results, p.odd = nil, nil, false // not the arrays of the list before, which a known may share
 	return p.listItems(p.scan.open(i, ']', 2))
 }
 

@@ -63,17 +63,35 @@ type requestScan struct {
 
 // requestMemo caches decoded values.
 type requestMemo struct {
-	items           []*Item            // decoded items
+	items           fromEnd[*Item]     // decoded items
 	calls           map[string]*Call   // calls by id, from the newest items on; filled by CallOf
 	called          int                // number of items, from the end, that calls covers
 	byCall          map[uint64][]int32 // indices of results by call; built at the first use
 	split           []part             // content parts of the item that was split last
 	splitOf         int                // index of that item plus one; 0: none
 	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes          []uint64           // hashes of the items; valid where hashed is true
-	hashed          []bool
-	pairCounts      map[uint64]int // number of equal results for equal calls; built by countPairs
-	hasRepeatedPair bool           // an agent's text call (bare in anyCall) got the same answer twice
+	hashes          fromEnd[itemHash]  // hashes of the items
+	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs
+	hasRepeatedPair bool               // an agent's text call (bare in anyCall) got the same answer twice
+}
+
+// fromEnd holds a value for each item of a list, from the end on: nearly all requests read only their newest
+// items, and the memory does not grow with the conversation.
+type fromEnd[T any] struct{ values []T }
+
+// at returns the place of the value of item i of n. The place is valid until the next call.
+func (f *fromEnd[T]) at(i, n int) *T {
+	back := n - 1 - i
+	if back >= len(f.values) {
+		f.values = append(f.values, make([]T, min(n, max(2*back, turnRoom))-len(f.values))...)
+	}
+	return &f.values[back]
+}
+
+// itemHash is the hash of an item.
+type itemHash struct {
+	sum   uint64
+	known bool
 }
 
 // entry holds the position of a list item in the body.

@@ -92,7 +92,7 @@ func (r *Request) callBefore(i int, rep *report) (Call, int) {
 // textAt returns the text of item i of the model without decoding the item: its calls depend on
 // later items.
 func (r *Request) textAt(i int) string {
-	if it := r.memo.items[i]; it != nil {
+	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
 	}
 	return joinText(r.Body, r.parts(i))
