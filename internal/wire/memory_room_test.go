@@ -120,11 +120,11 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
 	for n := 1; n <= 30; n++ { // the arrays get room for later turns
-		if _, err := m.Parse(1, Chat, grown("one", n), 0); err != nil {
+		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	base := string(grown("one", 30))
+	base := string(longConversation("one", 30))
 	base = base[:len(base)-2]
 	bodies := []string{
 		base + `,{"role":"assistant","content":"left"},{"role":"tool","tool_call_id":"a","content":"x"}]}`,
@@ -163,9 +163,9 @@ func TestMemoryOfATurnDoesNotGrowWithTheConversation(t *testing.T) {
 		const turns = 100
 		var bodies [][]byte
 		for n := range turns {
-			bodies = append(bodies, grown("one", from+n))
+			bodies = append(bodies, longConversation("one", from+n))
 		}
-		_, _ = m.Parse(1, Chat, grown("one", from-1), 0)
+		_, _ = m.Parse(1, Chat, longConversation("one", from-1), 0)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for _, body := range bodies {
