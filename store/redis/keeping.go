@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func (s *Store) unindex(ctx context.Context, c client, in part, trails map[strin
 	if err := s.run(ctx, c, p); err != nil {
 		return err
 	}
-	return c.HDel(ctx, in.lists+"gone", slices.Collect(maps.Keys(trails))...).Err()
+	return s.discard(ctx, c, part{base: in.lists}, "gone", slices.Collect(maps.Keys(trails))...)
 }
 
 // unindexAll ends deletions that stopped before the index entries were deleted.
@@ -102,7 +103,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	sessions, err = s.sweep(ctx, "forget tenant", parts, "")
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {
-			return c.Del(ctx, s.key(tenantSpot(tenant), "notes"), s.key(tenantSpot(tenant), "jots")).Err()
+			home := s.part(tenantSpot(tenant))
+			return errors.Join(s.discard(ctx, c, home, "notes"), s.discard(ctx, c, home, "jots"))
 		})
 	}
 	if err == nil {

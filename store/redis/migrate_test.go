@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store/redis"
 	"precept/store/storetest"
@@ -94,6 +96,138 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	}})
 	if err != nil || calls.Load() < 2 {
 		t.Fatalf("got %d calls, error %v, want a call for each of two tenants", calls.Load(), err)
+	}
+}
+
+// Values of a tenant without sessions change after the copy of the tenant, and before another tenant is copied. The
+// shards have the new values.
+func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	s, replica := openWithShards(t, server.URL(), 1), openWithShards(t, server.URL(), 1)
+	values := func(s *redis.Store, text string) error {
+		_, err := s.PutPriors(t.Context(), ourTenant, int64(len(text)-1), []byte("priors "+text))
+		return errors.Join(err, s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"n": []byte("note " + text), text: nil}))
+	}
+	if err := errors.Join(values(s, "1"), s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"22": []byte("deleted later")})); err != nil {
+		t.Fatal(err)
+	}
+	other := batch(1)
+	other.Rows[0].Tenant, other.Exchanges[0].Tenant = "other", "other"
+	if err := s.Write(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	changed, tag := false, fmt.Sprintf("%x", sha256.Sum256([]byte("precept tenant\x00"+ourTenant)))[:16]
+	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
+		if changed {
+			return
+		}
+		changed = true
+		eventually(t, "copy of the first tenant", func() error {
+			for _, key := range keysOf(t, server, "*movingsums") {
+				if strings.Contains(key, tag) {
+					return nil
+				}
+			}
+			return errors.New("not yet")
+		})
+		time.Sleep(50 * time.Millisecond) // the copy of the tenant ends with its groups
+		if err := values(replica, "22"); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err != nil || !changed {
+		t.Fatalf("got error %v, changed %v, want a change during the migration", err, changed)
+	}
+	after := openWithShards(t, server.URL(), 1)
+	_, priors, err := after.Priors(t.Context(), ourTenant)
+	if err != nil || string(priors) != "priors 22" {
+		t.Errorf("got priors %q, error %v, want those of the change", priors, err)
+	}
+	notes := ""
+	err = after.EachNote(t.Context(), ourTenant, "", func(key string, data []byte) error {
+		notes += key + ": " + string(data) + "\n"
+		return nil
+	})
+	if want := "n: note 22\n"; err != nil || notes != want {
+		t.Errorf("got notes %q, error %v, want %q", notes, err, want)
+	}
+}
+
+// A freeze does no work for a tenant that has not changed since its copy.
+func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	s := openWithShards(t, server.URL(), 1)
+	if err := s.Write(t.Context(), whole()); err != nil {
+		t.Fatal(err)
+	}
+	stop := server.Monitor(t)
+	if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+		t.Fatal(err)
+	}
+	frozen := false
+	for _, line := range stop() {
+		lower := strings.ToLower(line)
+		frozen = frozen || strings.Contains(lower, `"set" "precept:{precept}:frozen"`)
+		if strings.HasSuffix(lower, `:frozen" "one"`) { // without an end: the store has moved
+			break
+		}
+		if frozen && (strings.Contains(lower, `"dump"`) || strings.Contains(lower, `"hkeys"`)) {
+			t.Errorf("a command during the freeze reads a tenant: %s", line)
+		}
+	}
+	if !frozen {
+		t.Error("the migration froze nothing")
+	}
+}
+
+// A migration renews its lease before each page of samples and of marks.
+func TestMigrationRenewsTheLease(t *testing.T) {
+	t.Parallel()
+	const pages, page = 3, 500
+	server := storetest.StartRedis(t)
+	var seconds atomic.Int64
+	s, err := redis.Open(redis.Options{URL: server.URL(), Shards: 1, Now: func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	b := batch(1)
+	marks := map[session.ID]session.OptOutMark{}
+	for i := range pages * page {
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sid(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: then(1)}})
+		marks[sid(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
+	}
+	if err := errors.Join(s.Write(t.Context(), b), s.KeepOptOuts(t.Context(), marks)); err != nil {
+		t.Fatal(err)
+	}
+	stop := server.Monitor(t)
+	if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+		t.Fatal(err)
+	}
+	renewed, samples, marked := false, 0, 0
+	for _, line := range stop() {
+		text := strings.ToLower(line)
+		isPage, isMark := strings.Contains(text, `:moving:stream"`) && strings.Contains(text, `"set"`), strings.Contains(text, `"pttl"`)
+		if isMark {
+			marked++
+		}
+		switch {
+		case strings.Contains(text, `"claim:migrate"`):
+			renewed = true
+		case isPage || isMark && marked%page == 1:
+			if !renewed {
+				t.Errorf("no renewal of the lease before %s", line)
+			}
+			renewed = false
+		}
+		if isPage {
+			samples++
+		}
+	}
+	if samples < pages || marked < pages*page {
+		t.Errorf("copied %d pages of samples and %d marks, want %d and %d", samples, marked, pages, pages*page)
 	}
 }
 

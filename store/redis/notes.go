@@ -98,7 +98,7 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	if err := s.run(ctx, c, p); err != nil {
 		return err
 	}
-	return c.HDel(ctx, key, slices.Collect(maps.Keys(jots))...).Err()
+	return s.discard(ctx, c, s.part(tenantSpot(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the

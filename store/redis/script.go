@@ -48,6 +48,12 @@ func (s *Store) runScript(ctx context.Context, c client, name string, in part, a
 	return s.scripts[name].Run(ctx, c, in.keys(), append([]any{in.head}, args...)...)
 }
 
+// discard deletes fields of a hash of a part, or without fields a key. Only scripts are noticed and stopped by a
+// migration.
+func (s *Store) discard(ctx context.Context, c client, in part, key string, fields ...string) error {
+	return s.runScript(ctx, c, "discard", in, append([]any{key}, anys(fields)...)...).Err()
+}
+
 // anys returns texts as arguments of a command.
 func anys(texts []string) []any {
 	out := make([]any, len(texts))

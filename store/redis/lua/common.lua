@@ -18,13 +18,14 @@ local N = string.sub(ARGV[1], 2)
 local A = sharded and string.sub(P, 1, -18) .. 'all:' or P
 local T = A .. 't'
 
--- A migration (migrate.go) moves the old layout to shards. While 'moving' exists, the sessions that a script may change are added to
--- 'dirty'. While 'frozen' exists, as after the migration, scripts of the tenant change nothing.
+-- A migration (migrate.go) moves the old layout to shards. While 'moving' exists, a script sets 'touched', and adds the sessions that it
+-- may change to 'dirty'. While 'frozen' exists, as after the migration, scripts of the tenant change nothing.
 local refusal, moving = 'TRYAGAIN precept: the store moves to shards', false
 local isCommon = string.sub(P, -11) == ':{precept}:'
 if not sharded and not isCommon then
   if call('EXISTS', P .. 'frozen') == 1 then return redis.error_reply(refusal) end
   moving = call('EXISTS', P .. 'moving') == 1
+  if moving then call('SET', P .. 'touched', '1') end
 end
 
 -- key is the key of one session's values.

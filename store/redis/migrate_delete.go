@@ -1,0 +1,135 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// deleteOld deletes the keys of the old layout, which no replica uses any more.
+func (m *migrator) deleteOld(ctx context.Context) error {
+	names, err := m.s.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(names, migratePage) {
+		if err := m.claim(ctx); err != nil {
+			return err
+		}
+		err := m.s.do(ctx, "migrate", func(c client) error { // also for a replica that was paused for a long time
+			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
+				return p.Set(ctx, m.old(tenant).base+"frozen", m.owner, 0)
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for remaining := m.o.Pause; remaining > 0; remaining -= time.Second {
+		if err := errors.Join(m.claim(ctx), wait(ctx, min(time.Second, remaining))); err != nil {
+			return err
+		}
+	}
+	if err := m.each(ctx, names, m.deleteTenant); err != nil {
+		return err
+	}
+	return m.s.do(ctx, "migrate", func(c client) error {
+		return c.Del(ctx, m.s.commonKey("frozen"), m.s.commonKey("dirty"), m.s.commonKey("taken"), m.state()).Err()
+	})
+}
+
+// wait waits for a duration or the end of the context.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// movedMark is the value of the key of the totals of a tenant that has moved: most calls of a release
+// without shards fail at the wrong type. The key 'frozen' refuses the calls of this release.
+const movedMark = "the tenant has moved to shards"
+
+// deleteTenant deletes the keys of a tenant in the old layout.
+func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {
+	base := m.old(tenant).base
+	if err := m.deleteSessions(ctx, c, tenant); err != nil {
+		return err
+	}
+	values, err := valueKeys(ctx, c, base)
+	if err != nil {
+		return err
+	}
+	keys := append([]string{
+		"order", "due", "unsettled", "told", "aside", "gone", "samples", "exchanges", "dirty", "taken", "touched", "moving", "moving:stream",
+	}, values...)
+	for chunk := range slices.Chunk(keys, migratePage) {
+		for i := range chunk {
+			chunk[i] = base + chunk[i]
+		}
+		if err := c.Del(ctx, chunk...).Err(); err != nil {
+			return err
+		}
+	}
+	pipe := c.Pipeline()
+	pipe.Set(ctx, base+"t", movedMark, 0)
+	home := m.s.partOf(m.o.Shards, tenantSpot(tenant)).base
+	pipe.Del(ctx, home+"movingsums")
+	pipe.Del(ctx, home+"movingaside")
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// deleteSessions deletes the sessions of a tenant in the old layout, with their index entries.
+func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) error {
+	old := m.old(tenant)
+	for {
+		ids, err := c.ZRangeByScore(ctx, old.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: callItems}).Result()
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := m.claim(ctx); err != nil {
+			return err
+		}
+		trails, err := piped(ctx, c, ids, func(p goredis.Pipeliner, id string) *goredis.StringCmd {
+			return p.Get(ctx, old.base+"k:"+toID(id).String())
+		})
+		if err != nil {
+			return err
+		}
+		var keys []string
+		starts := map[string]bool{} // the keys of immigrate.lua in the shards of the sessions
+		for i, id := range ids {
+			starts[m.new(sessionSpot(tenant, toID(id))).base+"moving"] = true
+			for _, kind := range kinds {
+				keys = append(keys, old.base+string(kind)+":"+toID(id).String())
+			}
+			for trail := trails[i].Val(); len(trail) >= 9; trail = trail[9:] {
+				kind := trail[:1]
+				if kind != "e" {
+					kind = "i"
+				}
+				keys = append(keys, old.bucket(kind, trail[1:9]))
+			}
+		}
+		for chunk := range slices.Chunk(keys, migratePage) {
+			if err := c.Del(ctx, chunk...).Err(); err != nil {
+				return err
+			}
+		}
+		_, err = piped(ctx, c, slices.Collect(maps.Keys(starts)), func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, key) })
+		if err != nil {
+			return err
+		}
+		if err := c.ZRem(ctx, old.base+"seen", anys(ids)...).Err(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package redis
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/internal/session"
+)
+
+// copyOptOuts copies the marks of opted-out sessions.
+func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
+	prefix := m.s.commonKey("optout:")
+	copyNode := func(ctx context.Context, c *goredis.Client) error {
+		it := c.Scan(ctx, 0, globEscape(prefix)+"*", 1000).Iterator()
+		var names []string
+		for it.Next(ctx) {
+			names = append(names, strings.TrimPrefix(it.Val(), prefix))
+		}
+		if err := it.Err(); err != nil {
+			return err
+		}
+		return m.copyMarks(ctx, m.s.client, names)
+	}
+	switch c := c.(type) {
+	case *goredis.ClusterClient:
+		return c.ForEachMaster(ctx, copyNode)
+	case *goredis.Client:
+		return copyNode(ctx, c)
+	}
+	return nil
+}
+
+// globEscape escapes the special characters of a pattern of SCAN.
+func globEscape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
+}
+
+// copyChangedMarks copies the marks of sessions that opted out during the migration.
+func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
+	var ids []string
+	for {
+		args := append([]any{migratePage, m.s.commonKey("")}, anys(ids)...)
+		var err error
+		if ids, err = m.s.runScript(ctx, c, "changed", part{base: m.s.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
+			return err
+		}
+		names := make([]string, len(ids))
+		for i, id := range ids {
+			names[i] = hex.EncodeToString([]byte(id))
+		}
+		if err := m.copyMarks(ctx, c, names); err != nil {
+			return err
+		}
+	}
+}
+
+// copyMarks copies marks of opted-out sessions by the hex of their names.
+func (m *migrator) copyMarks(ctx context.Context, c client, names []string) error {
+	p := newPlan("optout")
+	p.shards = m.o.Shards
+	for chunk := range slices.Chunk(names, migratePage) {
+		if err := m.claim(ctx); err != nil {
+			return err
+		}
+		key := func(name string) string { return m.s.commonKey("optout:" + name) }
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
+		if err != nil {
+			return err
+		}
+		lives, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
+		if err != nil {
+			return err
+		}
+		for i, name := range chunk {
+			turns, items, ok := strings.Cut(values[i].Val(), " ")
+			raw, err := hex.DecodeString(name)
+			if !ok || err != nil || lives[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
+				continue
+			}
+			p.add(spot{kind: spotMarks, hash: raw[0]}, string(raw), turns, items, millis(lives[i].Val()))
+		}
+	}
+	return m.s.run(ctx, c, p)
+}

@@ -1,0 +1,340 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/internal/session"
+)
+
+// copyAllSessions copies the sessions of a tenant once, in the order of their last use. The position is stored. A
+// session that moves in the list meanwhile is among the changed sessions.
+func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
+	base := m.old(tenant).base
+	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
+		return err
+	}
+	from, err := c.Get(ctx, base+"moving").Result()
+	for err == nil && from != "end" {
+		by := &goredis.ZRangeBy{Min: from, Max: "+inf", Count: migratePage}
+		list, failed := c.ZRangeByScoreWithScores(ctx, base+"seen", by).Result()
+		if failed != nil {
+			return failed
+		}
+		next := "end"
+		if len(list) == migratePage { // the sessions of the last time may be incomplete
+			last := list[len(list)-1].Score
+			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
+			next = formatScore(last)
+			if len(list) == 0 {
+				same, failed := c.ZRangeByScoreWithScores(ctx, base+"seen", &goredis.ZRangeBy{Min: next, Max: next}).Result()
+				if failed != nil {
+					return failed
+				}
+				list, next = same, "("+next
+			}
+		}
+		ids := make([]string, len(list))
+		for i, z := range list {
+			ids[i], _ = z.Member.(string)
+		}
+		if err = m.copySessions(ctx, c, tenant, ids); err == nil {
+			err = c.Set(ctx, base+"moving", next, 0).Err()
+		}
+		from = next
+	}
+	return err
+}
+
+// copyChangedSessions copies the sessions that have changed, and the new entries of the stream of samples.
+func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant string) (err error) {
+	base := m.old(tenant).base
+	for ids := []string(nil); ; {
+		args := append([]any{migratePage, base}, anys(ids)...)
+		ids, err = m.s.runScript(ctx, c, "changed", part{base: base + "moving:"}, args...).StringSlice()
+		if err == nil && len(ids) == 0 {
+			return m.copyStream(ctx, c, tenant)
+		}
+		if err == nil {
+			err = m.copySessions(ctx, c, tenant, ids)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// kinds are the kinds of the keys of a session.
+const kinds = "sxmfk"
+
+// oldSession is a session as the old layout holds the session.
+type oldSession struct {
+	id        session.ID
+	dumps     [len(kinds)]*goredis.StringCmd
+	heads     *goredis.SliceCmd // h and w
+	unsettled *goredis.BoolCmd  // whether unsettled
+	scores    [3]*goredis.FloatCmd
+	trail     *goredis.StringCmd
+	samples   *goredis.StringSliceCmd // fields of m
+	entries   *goredis.SliceCmd       // entries of the stream in m
+	begun     string                  // start, if due
+}
+
+// copySessions copies sessions with their index entries, or deletes the copies of sessions that have left.
+func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
+	for chunk := range slices.Chunk(ids, migrateChunk) {
+		if err := m.claim(ctx); err != nil {
+			return err
+		}
+		list, err := m.readSessions(ctx, c, tenant, chunk)
+		if err == nil {
+			err = m.copyIndex(ctx, c, tenant, list)
+		}
+		if err == nil {
+			err = m.writeSessions(ctx, c, tenant, list)
+		}
+		if err != nil {
+			return err
+		}
+		m.advance(len(chunk))
+	}
+	return nil
+}
+
+// advance adds a number of copied sessions to the progress.
+func (m *migrator) advance(sessions int) {
+	m.progress.Lock()
+	defer m.progress.Unlock()
+	if n := m.sessions.Add(int64(sessions)); m.o.Progress != nil {
+		m.o.Progress(n)
+	}
+}
+
+// readSessions reads sessions from the old layout.
+func (m *migrator) readSessions(ctx context.Context, c client, tenant string, ids []string) ([]*oldSession, error) {
+	base, pipe := m.old(tenant).base, c.Pipeline()
+	list := make([]*oldSession, len(ids))
+	for i, text := range ids {
+		r := &oldSession{id: toID(text)}
+		name := r.id.String()
+		for n, kind := range kinds {
+			r.dumps[n] = pipe.Dump(ctx, base+string(kind)+":"+name)
+		}
+		r.heads = pipe.HMGet(ctx, base+"s:"+name, "h", "w")
+		r.unsettled = pipe.SIsMember(ctx, base+"unsettled", text)
+		for n, key := range [...]string{"seen", "order", "told"} {
+			r.scores[n] = pipe.ZScore(ctx, base+key, text)
+		}
+		r.trail = pipe.Get(ctx, base+"k:"+name)
+		r.samples = pipe.HKeys(ctx, base+"m:"+name)
+		list[i] = r
+	}
+	if err := each(ctx, pipe); err != nil {
+		return nil, err
+	}
+	pipe = c.Pipeline()
+	starts := map[*oldSession]map[string]*goredis.FloatCmd{}
+	for _, r := range list {
+		starts[r] = map[string]*goredis.FloatCmd{}
+		head, _ := r.heads.Val()[0].(string)
+		early, _ := r.heads.Val()[1].(string)
+		for _, begun := range []string{head[:min(8, len(head))], early} {
+			if begun != "" {
+				starts[r][begun] = pipe.ZScore(ctx, base+"due", begun+string(r.id[:]))
+			}
+		}
+		if fields := entryFields(r.samples.Val()); len(fields) > 0 {
+			r.entries = pipe.HMGet(ctx, base+"m:"+r.id.String(), fields...)
+		}
+	}
+	if err := each(ctx, pipe); err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		for begun, cmd := range starts[r] {
+			if cmd.Err() == nil {
+				r.begun = begun
+			}
+		}
+	}
+	return list, nil
+}
+
+// entryFields returns the fields of the samples of a session that hold entries of the stream.
+func entryFields(fields []string) (entries []string) {
+	for _, name := range fields {
+		if strings.HasPrefix(name, ":") {
+			entries = append(entries, name)
+		}
+	}
+	return entries
+}
+
+// copyIndex copies the index entries of sessions, as Write does: an entry of a session that has left is
+// deleted.
+func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
+	type entry struct {
+		source *oldSession
+		kind   string
+		key    string
+	}
+	const size = 9
+	old := m.old(tenant)
+	var entries []entry
+	for _, r := range list {
+		for trail := r.trail.Val(); len(trail) >= size; trail = trail[size:] {
+			entries = append(entries, entry{r, trail[:1], trail[1:size]})
+		}
+	}
+	add := newPlan("write")
+	add.shards = m.o.Shards
+	for chunk := range slices.Chunk(entries, migratePage) {
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
+			if e.kind == "e" {
+				return p.HGet(ctx, old.bucket("e", e.key), e.key)
+			}
+			return p.HGet(ctx, old.bucket("i", e.key), e.key)
+		})
+		if err != nil {
+			return err
+		}
+		for i, e := range chunk {
+			id, v := string(e.source.id[:]), values[i].Val()
+			if e.kind != "e" {
+				if v == id {
+					add.add(indexSpot(tenant, e.key), "i", id, e.key)
+				}
+				continue
+			}
+			for ; len(v) >= 24; v = v[24:] {
+				if v[8:24] == id {
+					add.add(indexSpot(tenant, e.key), "e", id, e.key, v[:8])
+				}
+			}
+		}
+	}
+	return m.s.run(ctx, c, add)
+}
+
+// deletedEntries returns the entries of the stream that a copy of the samples names and the session does
+// not name any more.
+func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
+	kept := map[string]bool{}
+	if r.entries != nil {
+		for _, v := range r.entries.Val() {
+			text, _ := v.(string)
+			kept[text] = true
+		}
+	}
+	for name, entry := range copied {
+		if strings.HasPrefix(name, ":") && !kept[entry] {
+			list = append(list, entry)
+		}
+	}
+	return list
+}
+
+// lists returns the arguments of immigrate.lua.
+func (r *oldSession) lists() []any {
+	args := []any{string(r.id[:])}
+	for _, cmd := range r.scores {
+		text := ""
+		if cmd.Err() == nil {
+			text = formatScore(cmd.Val())
+		}
+		args = append(args, text)
+	}
+	return append(args, r.begun, bit(r.unsettled.Val()))
+}
+
+// writeSessions writes sessions into the shards.
+func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
+	type copied struct {
+		trail   *goredis.StringCmd
+		entries *goredis.MapStringStringCmd
+	}
+	pipe, before := c.Pipeline(), make([]copied, len(list))
+	for i, r := range list {
+		in := m.new(sessionSpot(tenant, r.id))
+		before[i] = copied{pipe.Get(ctx, in.base+"k:"+r.id.String()), pipe.HGetAll(ctx, in.base+"m:"+r.id.String())}
+	}
+	if err := each(ctx, pipe); err != nil {
+		return err
+	}
+	pipe = c.Pipeline()
+	lists, unindex := newPlan("immigrate"), newPlan("unindex")
+	lists.shards, unindex.shards = m.o.Shards, m.o.Shards
+	for i, r := range list {
+		sp := sessionSpot(tenant, r.id)
+		in, id := m.new(sp), string(r.id[:])
+		for _, entry := range r.deletedEntries(before[i].entries.Val()) {
+			pipe.XDel(ctx, in.base+"samples", entry)
+		}
+		for n, kind := range kinds {
+			if key := in.base + string(kind) + ":" + r.id.String(); r.dumps[n].Val() == "" {
+				pipe.Del(ctx, key)
+			} else {
+				pipe.RestoreReplace(ctx, key, 0, r.dumps[n].Val())
+			}
+		}
+		if r.scores[0].Err() != nil { // the session has left
+			for trail := before[i].trail.Val(); len(trail) >= 9; trail = trail[9:] {
+				unindex.add(indexSpot(tenant, trail[1:9]), trail[:1], trail[1:9], id)
+			}
+			lists.add(sp, id, "", "", "", "", "0")
+			continue
+		}
+		lists.add(sp, r.lists()...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	if err := m.s.run(ctx, c, unindex); err != nil {
+		return err
+	}
+	return m.s.run(ctx, c, lists)
+}
+
+// copyStream copies the entries of the stream of samples behind the stored position.
+func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
+	base := m.old(tenant).base
+	position, err := c.Get(ctx, base+"moving:stream").Result()
+	if err != nil && !absent(err) {
+		return err
+	}
+	for {
+		from := "-"
+		if position != "" {
+			from = "(" + position
+		}
+		entries, err := c.XRangeN(ctx, base+"samples", from, "+", migratePage).Result()
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		if err := m.claim(ctx); err != nil {
+			return err
+		}
+		p := newPlan("entries")
+		p.shards = m.o.Shards
+		for _, e := range entries {
+			text := func(name string) string { v, _ := e.Values[name].(string); return v }
+			id, ok := session.ParseID(text("session"))
+			if !ok {
+				return fmt.Errorf("%w: a sample names the session %q", ErrCorrupt, text("session"))
+			}
+			ms, _, _ := strings.Cut(e.ID, "-")
+			p.add(sessionSpot(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
+		}
+		position = entries[len(entries)-1].ID
+		if err := m.s.run(ctx, c, p); err != nil {
+			return err
+		}
+		if err := c.Set(ctx, base+"moving:stream", position, 0).Err(); err != nil {
+			return err
+		}
+	}
+}

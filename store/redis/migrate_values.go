@@ -1,0 +1,224 @@
+package redis
+
+import (
+	"context"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/internal/session"
+)
+
+// copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
+func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
+	old, home := m.old(tenant).base, m.new(tenantSpot(tenant))
+	// An earlier call that was killed may have copied rows and parked feedback that have left.
+	for _, set := range []struct {
+		base   string
+		remove bool
+	}{{home.base, true}, {old, false}} {
+		keys, err := valueKeys(ctx, c, set.base)
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(keys, migratePage) {
+			if err := m.claim(ctx); err != nil {
+				return err
+			}
+			if set.remove {
+				for i := range chunk {
+					chunk[i] = home.base + chunk[i]
+				}
+				err = c.Del(ctx, chunk...).Err()
+			} else {
+				err = m.copyKeys(ctx, c, old, home.base, chunk)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.copySums(ctx, c, tenant); err != nil {
+		return err
+	}
+	return m.copyAside(ctx, c, tenant)
+}
+
+// valueKeys returns the keys of the values that a tenant has once, the lists of these keys last.
+func valueKeys(ctx context.Context, c client, base string) (keys []string, err error) {
+	rows, err := c.HKeys(ctx, base+"counters").Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range rows {
+		keys = append(keys, "c:"+k)
+	}
+	parked, err := c.ZRangeByScore(ctx, base+"parked", &goredis.ZRangeBy{Min: "-inf", Max: "+inf"}).Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, member := range parked {
+		keys = append(keys, "p:"+hex.EncodeToString([]byte(member[:min(8, len(member))])))
+	}
+	slices.Sort(keys)
+	return append(slices.Compact(keys), "maxima", "priors", "notes", "jots", "counters", "parked"), nil
+}
+
+// copyKeys copies keys as they are.
+func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys []string) error {
+	dumps, err := piped(ctx, c, keys, func(p goredis.Pipeliner, key string) *goredis.StringCmd { return p.Dump(ctx, from+key) })
+	if err != nil {
+		return err
+	}
+	pipe := c.Pipeline()
+	for i, key := range keys {
+		if dumps[i].Val() != "" {
+			pipe.RestoreReplace(ctx, to+key, 0, dumps[i].Val())
+		}
+	}
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// copySums copies the totals of a tenant.
+func (m *migrator) copySums(ctx context.Context, c client, tenant string) error {
+	old := m.old(tenant).base
+	sums, err := c.HGetAll(ctx, old+"t").Result()
+	if err != nil {
+		return err
+	}
+	n, err := c.ZCard(ctx, old+"order").Result() // the earliest releases did not count the sessions
+	if err != nil {
+		return err
+	}
+	sums["sessions"] = strconv.FormatInt(n, 10)
+	p := newPlan("sums")
+	p.shards = m.o.Shards
+	for _, name := range []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "late", "sessions"} {
+		p.add(tenantSpot(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
+	}
+	return m.s.run(ctx, c, p)
+}
+
+// copyAside copies the marks of sessions that are set aside.
+func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error {
+	copied := m.new(tenantSpot(tenant)).base + "movingaside"
+	earlier, err := c.SMembers(ctx, copied).Result()
+	if err != nil {
+		return err
+	}
+	marks, err := c.HGetAll(ctx, m.old(tenant).base+"aside").Result()
+	if err != nil || len(earlier)+len(marks) == 0 {
+		return err
+	}
+	lists := func(field string) string { return m.new(sessionSpot(tenant, toID(field))).lists }
+	for field := range marks {
+		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
+			return err
+		}
+	}
+	pipe := c.Pipeline()
+	for _, field := range earlier {
+		pipe.HDel(ctx, lists(field)+"aside", field+"\x00"+tenant)
+	}
+	for field, value := range marks {
+		pipe.HSet(ctx, lists(field)+"aside", field+"\x00"+tenant, value)
+	}
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// copyDeletions copies the unfinished deletions of a frozen tenant. A deletion that is copied before the freeze may end
+// in the old layout, and a copy would then delete index entries of a later session with the same id.
+func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
+	const size = len(session.ID{})
+	deletions, err := c.HGetAll(ctx, m.old(tenant).base+"gone").Result()
+	if err != nil || len(deletions) == 0 {
+		return err
+	}
+	pipe := c.Pipeline()
+	for field, trail := range deletions {
+		if len(field) >= size {
+			pipe.HSet(ctx, m.new(sessionSpot(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
+		}
+	}
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// copyGroups copies the places of consumer groups to the streams of the shards, and returns the places as text.
+func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (places string, err error) {
+	groups, err := c.XInfoGroups(ctx, m.old(tenant).base+"samples").Result()
+	if err != nil && isMissingStream(err) {
+		return "", nil
+	}
+	if err != nil || len(groups) == 0 {
+		return "", err
+	}
+	streams, err := m.streams(ctx, c, tenant)
+	if err != nil {
+		return "", err
+	}
+	for _, g := range groups {
+		to := map[string]string{}
+		for _, stream := range streams {
+			to[stream] = g.LastDeliveredID
+		}
+		if err := m.s.ackSamples(ctx, c, g.Name, to); err != nil {
+			return "", err
+		}
+	}
+	return groupsText(groups), nil
+}
+
+// groupsText returns the names and places of consumer groups as text.
+func groupsText(groups []goredis.XInfoGroup) (text string) {
+	for _, g := range groups {
+		text += g.Name + " " + g.LastDeliveredID + "\n"
+	}
+	return text
+}
+
+// streams returns the streams of a tenant in the shards that may have samples: the shards of the tenant's sessions, or
+// all shards for many sessions.
+func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]string, error) {
+	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.o.Shards) + 1}
+	ids, err := c.ZRangeByScore(ctx, m.old(tenant).base+"seen", by).Result()
+	keys := map[string]bool{}
+	if len(ids) > m.o.Shards {
+		for shard := range m.o.Shards {
+			keys[m.s.partIn(m.o.Shards, tenant, shard).base+"samples"] = true
+		}
+		return slices.Collect(maps.Keys(keys)), err
+	}
+	for _, id := range ids {
+		keys[m.new(sessionSpot(tenant, toID(id))).base+"samples"] = true
+	}
+	return slices.Collect(maps.Keys(keys)), err
+}
+
+// movedGroups returns the tenants whose consumer groups have other places than at the last copy of the tenant.
+func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []string, err error) {
+	err = m.s.do(ctx, "migrate", func(c client) error {
+		for chunk := range slices.Chunk(names, streamCalls) {
+			cmds := make([]*goredis.XInfoGroupsCmd, 0, len(chunk))
+			_, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.XInfoGroupsCmd {
+				cmds = append(cmds, p.XInfoGroups(ctx, m.old(tenant).base+"samples"))
+				return cmds[len(cmds)-1]
+			}, isMissingStream)
+			if err != nil {
+				return err
+			}
+			for i, tenant := range chunk {
+				if places, _ := m.placesOf(tenant); groupsText(cmds[i].Val()) != places {
+					moved = append(moved, tenant)
+				}
+			}
+		}
+		return nil
+	})
+	return moved, err
+}

@@ -1,0 +1,143 @@
+package fleet
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+	"precept/test/harness"
+)
+
+var migrateTenants = flag.Int("migrate.tenants", 300, "idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
+
+// A store in the old layout has many idle tenants and some that send requests. precept migrate works little for an idle
+// tenant, stops the writes for less than a second, and loses nothing.
+func TestMigrateManyTenants(t *testing.T) {
+	const busy = 100
+	server := storetest.StartRedis(t)
+	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	fillOldLayout(t, server.URL(), *migrateTenants)
+	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
+	dir := t.TempDir()
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).Ready(dir)
+	var sent atomic.Int64
+	var slowest time.Duration
+	send := func() {
+		n := sent.Add(1)
+		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busy)}}
+		started := time.Now()
+		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"One?"}]}`); code != http.StatusOK {
+			t.Errorf("got status %d, answer %s, want 200", code, answer)
+		}
+		slowest = max(slowest, time.Since(started))
+	}
+	stop, load := make(chan struct{}), sync.WaitGroup{}
+	load.Go(func() {
+		for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+			select {
+			case <-stop:
+				return
+			default:
+				send()
+			}
+		}
+	})
+	p.Eventually("requests of all busy tenants", func() bool { return sent.Load() > 2*busy })
+	number := func(section, name string) int64 {
+		_, text, _ := strings.Cut(fmt.Sprint(server.Must(t, "INFO", section)), name+":")
+		text, _, _ = strings.Cut(text, "\r")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	keys, memory, commands := server.Must(t, "DBSIZE"), number("memory", "used_memory"), number("stats", "total_commands_processed")
+	started := time.Now()
+	c := exec.CommandContext(t.Context(), "precept", "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
+	c.Dir, c.Stderr = t.TempDir(), os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(started)
+	commands = number("stats", "total_commands_processed") - commands
+	var done struct {
+		Tenants int
+		Frozen  float64 `json:"frozen_seconds"`
+	}
+	if err := json.Unmarshal(out, &done); err != nil || done.Tenants != *migrateTenants+busy {
+		t.Errorf("got %s, error %v, want %d tenants", out, err, *migrateTenants+busy)
+	}
+	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
+	t.Logf("%s in %v (%v CPU, %d MB), slowest request %v, %d commands, keys %v to %v, memory of Redis %d to %d MB, peak %d MB",
+		out, took.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, slowest.Round(time.Millisecond), commands,
+		keys, server.Must(t, "DBSIZE"), memory>>20, number("memory", "used_memory")>>20, number("memory", "used_memory_peak")>>20)
+	if most := int64(250 * (*migrateTenants + busy)); commands > most { // with the commands inside of scripts
+		t.Errorf("the migration took %d commands, want at most %d", commands, most)
+	}
+	if done.Frozen > 2 {
+		t.Errorf("replicas could not write for %v s, want less than 2 s", done.Frozen)
+	}
+	close(stop)
+	load.Wait()
+	want := sent.Load() + int64(*migrateTenants)
+	p.Eventually("all sessions", func() bool {
+		var d struct{ Store map[string]int64 }
+		out := harness.MustVerb(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		if err := json.Unmarshal([]byte(out), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Store["sessions"] == want && d.Store["exchanges"] == want
+	})
+}
+
+// fillOldLayout writes idle tenants, each with a settled session, an exchange, an echo, a sample and counters.
+func fillOldLayout(t *testing.T, url string, tenants int) {
+	t.Helper()
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // a test
+	at := time.Now().Add(-time.Hour)
+	text := []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + strings.Repeat("Which command builds the project? ", 30) + `"}`)}
+	for i := 0; i < tenants; {
+		var b session.Batch
+		var steps []session.Settlement
+		for range min(200, tenants-i) {
+			tenant := fmt.Sprintf("idle-%05d", i)
+			id := session.KeyOf(tenant, session.SpaceName, "s")
+			b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: id, Started: at, Seen: at, Closed: true, Data: []byte("{}")})
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKey(i), At: at})
+			b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", i), Tenant: tenant, Session: id.String(), At: at, Outcome: sample.Complete, New: text})
+			b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: id, Agent: "coder", Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: at}})
+			steps = append(steps, session.Settlement{Tenant: tenant, ID: id, To: session.Applied{Version: 1}, Deltas: []trial.Delta{
+				{Key: trial.Key{Scope: "arm/build-script", Field: "n", Day: 7}, Value: trial.One}, {Key: trial.Key{Scope: "all", Field: "n", Day: 7}, Value: trial.One},
+			}})
+			i++
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Settle(t.Context(), steps); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
