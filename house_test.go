@@ -18,14 +18,14 @@ import (
 // goroutine, and each mutex of a type.
 
 func TestArchitecturePageListsGoroutines(t *testing.T) {
-	told := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
-	compare(t, "starts a goroutine", starters(t), told)
+	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
+	compare(t, "starts a goroutine", starters(t), documented)
 }
 
 func TestArchitecturePageListsLocks(t *testing.T) {
-	told := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
+	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
-	compare(t, "is a lock", locks(t), told)
+	compare(t, "is a lock", locks(t), documented)
 }
 
 // The files, directories and exported names on the page exist.
@@ -112,19 +112,19 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 
 // The table of libraries names each library, with its packages in floors_test.go.
 func TestArchitecturePageListsLibraries(t *testing.T) {
-	told := map[string]map[string]bool{} // rooms by library
+	documented := map[string]map[string]bool{} // rooms by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
 		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
 			for library := range rooms() {
 				if strings.Contains(library, name) {
-					told[library] = rowRooms(row[2], told[library])
+					documented[library] = rowRooms(row[2], documented[library])
 				}
 			}
 		}
 	}
 	for library, where := range rooms() {
 		for _, room := range where {
-			if room != "test" && !isTestSupport(room) && !told[library][room] {
+			if room != "test" && !isTestSupport(room) && !documented[library][room] {
 				t.Errorf("docs/ARCHITECTURE.md does not say that %s is in %s", library, room)
 			}
 		}
@@ -169,13 +169,13 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-func compare(t *testing.T, what string, have map[string]bool, told [][]string) {
+func compare(t *testing.T, what string, have map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(have) < 10 {
 		t.Fatalf("only %d were found in the code: the search is broken", len(have))
 	}
 	named := map[string]bool{}
-	for _, m := range told {
+	for _, m := range documented {
 		named[m[1]] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {

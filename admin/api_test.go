@@ -92,9 +92,9 @@ func (f faulty) Rate(context.Context, string, feedback.Post) (store.Posted, erro
 // the list is shown.
 func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 	for _, c := range []struct {
-		err    error
-		status int
-		says   string
+		err      error
+		status   int
+		wantText string
 	}{
 		{fmt.Errorf("read it: %w", session.ErrPlace), 400, "not a position of the list"},
 		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
@@ -110,14 +110,14 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
-			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "canary") {
+			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
 				t.Errorf("/api%s, %v: %d %s", at, c.err, res.StatusCode, text)
 			}
 			res = serve(h, at, cookie)
 			_, main, _ := strings.Cut(textOf(res), "<main")
-			if res.StatusCode != c.status || !strings.Contains(main, c.says[1:]) || strings.Contains(main, "canary") ||
+			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("%s, %v: got status %d, main %s, want status %d, main with %q, main without \"canary\", main without `<div class=\"scroll` and main without `<div class=\"samples`", at, c.err, res.StatusCode, main, c.status, c.says[1:])
+				t.Errorf("%s, %v: got status %d, main %s, want status %d, main with %q, main without \"canary\", main without `<div class=\"scroll` and main without `<div class=\"samples`", at, c.err, res.StatusCode, main, c.status, c.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)

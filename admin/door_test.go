@@ -86,10 +86,10 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	}
 	at := "/sessions/" + id
 	for name, c := range map[string]struct {
-		path   string
-		values url.Values
-		status int
-		says   string
+		path     string
+		values   url.Values
+		status   int
+		wantText string
 	}{
 		"a word":            {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
 		"too long":          {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
@@ -99,8 +99,8 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"a lesson":          {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
 		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
-		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.says) {
-			t.Errorf("%s: got status %d, got %q, want status %d and got with %q", name, status, got, c.status, c.says)
+		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.wantText) {
+			t.Errorf("%s: got status %d, got %q, want status %d and got with %q", name, status, got, c.status, c.wantText)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {

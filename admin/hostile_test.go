@@ -87,25 +87,25 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 	for _, key := range []string{"price", "sort", "q", "state", "verdict", "zoom", "session", "words", "tool", "error", "agent", "model", "lesson", "family", "since", "back", "x"} {
 		query.Set(key, word)
 	}
-	slug, asked := url.PathEscape(word), "?"+query.Encode()
+	slug, requests := url.PathEscape(word), "?"+query.Encode()
 	tenant := "?tenant=" + url.QueryEscape(word)
 	out := map[string]pageSeen{}
 	for name, target := range map[string]string{
-		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
+		"overview": "/", "overview, asked": "/" + requests, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + requests,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
-		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + requests, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, asked": "/sessions" + requests, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, asked": "/samples" + requests, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
 		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
 		out[name] = page
 	}
-	if f.asked != word {
-		t.Errorf("the page of the session %q asks for %q", word, f.asked)
+	if f.requests != word {
+		t.Errorf("the page of the session %q asks for %q", word, f.requests)
 	}
-	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
+	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+requests, nil))
 	f.fail = true
 	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
 		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
@@ -159,7 +159,7 @@ func parsePage(t *testing.T, res *http.Response) (p pageSeen) {
 type full struct {
 	word      string
 	fail      bool   // the store is away
-	asked     string // session of the last query
+	requests  string // session of the last query
 	report    report.Report
 	book      *lesson.Book
 	findings  []lesson.Finding
@@ -350,12 +350,12 @@ func (f *full) Nearest(context.Context, string, string, []string) ([]backtest.Mi
 }
 
 func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
-	f.asked = name
+	f.requests = name
 	return f.one, f.err()
 }
 
 func (f *full) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
-	f.asked = name
+	f.requests = name
 	if err := f.err(); err != nil {
 		return err
 	}

@@ -34,10 +34,10 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 	gone := harmful
 	gone.State = "archived"
 	for name, c := range map[string]struct {
-		rows  []report.Row
-		waits int
-		bad   bool
-		says  []string
+		rows     []report.Row
+		waits    int
+		bad      bool
+		wantText []string
 	}{
 		"nothing":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs you"}},
 		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
@@ -51,7 +51,7 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 		holds(t, name, onPage(t, "/", func(f *full, _ *admin.Options) {
 			f.report.Lessons, f.book = c.rows, waits(c.waits)
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
-		}), c.says...)
+		}), c.wantText...)
 	}
 }
 
@@ -59,10 +59,10 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 // known.
 func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	for name, c := range map[string]struct {
-		target string
-		prices admin.Prices
-		change func(*report.Report)
-		says   []string
+		target   string
+		prices   admin.Prices
+		change   func(*report.Report)
+		wantText []string
 	}{
 		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
 			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, ">500 000<", "no price of the models is known", ">2000<", "treated, 50% cached; control 1000, 0% cached",
@@ -101,7 +101,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			}
 			c.change(&r)
 			f.report = r
-		}), c.says...)
+		}), c.wantText...)
 	}
 }
 
@@ -126,8 +126,8 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		o      *admin.Options
 	}
 	for name, c := range map[string]struct {
-		change func(*world)
-		says   []string
+		change   func(*world)
+		wantText []string
 	}{
 		"plain": {func(*world) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
@@ -194,7 +194,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 			w.row = &f.report.Lessons[0]
 			c.change(&w)
 		})
-		holds(t, name, page, c.says...)
+		holds(t, name, page, c.wantText...)
 	}
 	tried := func(b backtest.Result) string {
 		return onPage(t, "/lessons/word?backtest=1", func(f *full, _ *admin.Options) { f.backtest = b })
@@ -245,9 +245,9 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	}
 	plain := func(*full, *lesson.Lesson, *admin.Options) {}
 	for name, c := range map[string]struct {
-		target string
-		change func(f *full, l *lesson.Lesson, o *admin.Options)
-		says   []string
+		target   string
+		change   func(f *full, l *lesson.Lesson, o *admin.Options)
+		wantText []string
 	}{
 		"plain": {"/queue", plain, []string{
 			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!What changes",
@@ -292,7 +292,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"beyond": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
 		"none":   {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
-		holds(t, name, queue(c.target, c.change), c.says...)
+		holds(t, name, queue(c.target, c.change), c.wantText...)
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {

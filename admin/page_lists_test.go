@@ -15,9 +15,9 @@ import (
 // A sample is a line with a summary that opens to its part of the export.
 func TestSampleOpensToItsExport(t *testing.T) {
 	for name, c := range map[string]struct {
-		target string
-		change func(*store.SampleList)
-		says   []string
+		target   string
+		change   func(*store.SampleList)
+		wantText []string
 	}{
 		"plain": {"/samples", func(*store.SampleList) {}, []string{
 			`<span class="family">error correction</span><span class="slug ">unrated</span><span class="asked">what was asked</span>`,
@@ -56,15 +56,15 @@ func TestSampleOpensToItsExport(t *testing.T) {
 			}}}}
 			c.change(&f.samples)
 		})
-		holds(t, name, page, c.says...)
+		holds(t, name, page, c.wantText...)
 	}
 }
 
 // Health colours the values that need attention and no others.
 func TestHealthColoursOnlyProblems(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*admin.Health)
-		says   []string
+		change   func(*admin.Health)
+		wantText []string
 	}{
 		"well": {func(*admin.Health) {}, []string{
 			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
@@ -104,6 +104,6 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 				return h
 			}
 		})
-		holds(t, name, page, c.says...)
+		holds(t, name, page, c.wantText...)
 	}
 }

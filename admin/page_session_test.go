@@ -98,8 +98,8 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		rewardOf(s).Sources = []store.SourceItem{x}
 	}
 	for name, c := range map[string]struct {
-		change func(*store.Transcript)
-		says   []string
+		change   func(*store.Transcript)
+		wantText []string
 	}{
 		"plain": {func(*store.Transcript) {}, []string{
 			"!is a control", "!no part of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
@@ -151,7 +151,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
-		holds(t, name, sessionWith(t, c.change), c.says...)
+		holds(t, name, sessionWith(t, c.change), c.wantText...)
 	}
 }
 
@@ -167,9 +167,9 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}
 	none := func(l *store.SessionList) { l.Sessions = nil }
 	for name, c := range map[string]struct {
-		target string
-		change func(*store.SessionList)
-		says   []string
+		target   string
+		change   func(*store.SessionList)
+		wantText []string
 	}{
 		"plain": {"/sessions", func(*store.SessionList) {}, []string{
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
@@ -203,7 +203,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		}},
 		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of the 0 sessions matches", "!shown"}},
 	} {
-		holds(t, name, list(c.target, c.change), c.says...)
+		holds(t, name, list(c.target, c.change), c.wantText...)
 	}
 }
 

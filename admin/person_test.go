@@ -36,7 +36,7 @@ func TestBrowserErrorsArePages(t *testing.T) {
 		name, method, path string
 		as                 func(*http.Request)
 		status             int
-		says               string
+		wantText           string
 	}{
 		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
 		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
@@ -47,8 +47,8 @@ func TestBrowserErrorsArePages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)
 			page := body(t, res)
-			if res.StatusCode != c.status || !strings.Contains(page, c.says) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`got status %d, page %s, want status %d, page with %q and page with "<!doctype html>"`, res.StatusCode, page, c.status, c.says)
+			if res.StatusCode != c.status || !strings.Contains(page, c.wantText) || !strings.Contains(page, "<!doctype html>") {
+				t.Errorf(`got status %d, page %s, want status %d, page with %q and page with "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
 			}
 			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
@@ -148,12 +148,12 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)
 	f.sessions.mu.Unlock()
-	const told = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
-	if got := await(t, b, told); !strings.Contains(got, "login has expired") {
+	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
+	if got := await(t, b, staleText); !strings.Contains(got, "login has expired") {
 		t.Errorf("without a login it says %q", got)
 	}
 	server.Close()
-	if got := await(t, b, told); !strings.Contains(got, "precept does not answer") {
+	if got := await(t, b, staleText); !strings.Contains(got, "precept does not answer") {
 		t.Errorf("without a server it says %q", got)
 	}
 }

@@ -81,9 +81,9 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
 	}
 	for name, c := range map[string]struct {
-		target string
-		change func(*full, *admin.Options)
-		says   string
+		target   string
+		change   func(*full, *admin.Options)
+		wantText string
 	}{
 		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", fillHealth, "xxx…</a>"},
 		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10000"},
@@ -95,6 +95,6 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		if len(page) > pageMost {
 			t.Errorf("%s: a page of %d KiB", name, len(page)>>10)
 		}
-		holds(t, name, page[:min(len(page), pageMost)], c.says)
+		holds(t, name, page[:min(len(page), pageMost)], c.wantText)
 	}
 }

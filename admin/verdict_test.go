@@ -71,8 +71,8 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 
 // Each column sorts the rows in both directions; rows without an effect are last in both.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
-	row := func(slug string, effect *float64, told, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
-		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: told, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
+	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
+		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
 	}
 	for key, want := range map[string]string{
 		"name": "a b c d", "-name": "d c b a", "effect": "b a c d", "-effect": "c a b d", "rewarded": "d c b a", "-rewarded": "a b c d",

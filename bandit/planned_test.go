@@ -46,17 +46,17 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
-	c, told := bandit.New(), 0
+	c, rewarded := bandit.New(), 0
 	var early []bandit.Provisional
 	for i := range all {
-		if len(all[i].a.Picks) == 0 || told == 60 {
+		if len(all[i].a.Picks) == 0 || rewarded == 60 {
 			continue
 		}
 		if c.Posterior(k).Reached {
-			t.Fatalf("ended after %d", told)
+			t.Fatalf("ended after %d", rewarded)
 		}
-		told++
-		if told > 40 {
+		rewarded++
+		if rewarded > 40 {
 			early = append(early, c.AddProvisional(&all[i].a, all[i].y, 1))
 			continue
 		}

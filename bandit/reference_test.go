@@ -62,14 +62,14 @@ func same(t *rapid.T, what string, got, want float64) {
 func TestPosteriorMatchesTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anySeen(t)
-		told, want := e, e
-		for _, pair := range [][4]*float64{{&told.n1, &told.s1, &want.n1, &want.s1}, {&told.n0, &told.s0, &want.n0, &want.s0}, {&told.nu, &told.su, &want.nu, &want.su}} {
+		observed, want := e, e
+		for _, pair := range [][4]*float64{{&observed.n1, &observed.s1, &want.n1, &want.s1}, {&observed.n0, &observed.s0, &want.n0, &want.s0}, {&observed.nu, &observed.su, &want.nu, &want.su}} {
 			if rapid.IntRange(0, 2).Draw(t, "undone") == 0 {
 				*pair[0], *pair[2], *pair[3] = -*pair[0], 0, 0
 			}
 		}
 		c := bandit.New()
-		told.addTo(c, "a@1", 0)
+		observed.addTo(c, "a@1", 0)
 		p := c.Posterior(lesson("a"))
 		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
 		same(t, "the mean", p.Mean, mean)

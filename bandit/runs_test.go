@@ -106,7 +106,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		unit := fmt.Sprint("run ", run)
 		var a trial.Assignment
 		r := rand.New(rand.NewPCG(uint64(run), 1)) //nolint:gosec // a simulation
-		told := map[string]bool{}
+		rewarded := map[string]bool{}
 		for range 6 { // members, each with two decisions
 			spent := 0
 			for range 2 {
@@ -123,10 +123,10 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
-					if was, ok := told[p.Slug]; ok && was != p.Injected {
+					if was, ok := rewarded[p.Slug]; ok && was != p.Injected {
 						t.Fatalf("%s: %s is given to one and withheld from another", unit, p.Slug)
 					}
-					told[p.Slug] = p.Injected
+					rewarded[p.Slug] = p.Injected
 				}
 			}
 		}

@@ -299,7 +299,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 		"git commit -m pytest":             "",
 		"cat pytest.ini":                   "",
 	} {
-		for ending, said := range map[string]string{
+		for ending, output := range map[string]string{
 			"all\nCommand exited with code 0":                              "approval",
 			"all\nCommand exited with code 1":                              "rejection",
 			"bash: x: command not found\nCommand exited with code 127":     "",
@@ -308,10 +308,10 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 			"The user rejected permission to use this specific tool call.": "refused",
 		} {
 			want := ""
-			if kind != "" && said != "" {
-				want = said + " verify:" + kind
+			if kind != "" && output != "" {
+				want = output + " verify:" + kind
 			}
-			if said == "refused" {
+			if output == "refused" {
 				want = "rejection refusal:opencode"
 			}
 			got := ""

@@ -127,8 +127,8 @@ func evalLoops(t *testing.T, dir string) {
 		}
 		rule := ""
 		for _, i := range r.Steps[1:] {
-			if said, ok := fired[place{r.Source, r.ID, i}]; ok {
-				rule = said
+			if finding, ok := fired[place{r.Source, r.ID, i}]; ok {
+				rule = finding
 			}
 		}
 		c.add(r.Label == "true_loop", rule != "")

@@ -223,10 +223,10 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 func TestTriggerThatFiresOnManyErrorsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		b := newBench(t)
-		const says = "the layout engine is missing, nothing was written"
-		b.session("one", user("Draw it."), ran("make graph", says, 2), ran("make graph --offline", "ok", 0))
+		const errorText = "the layout engine is missing, nothing was written"
+		b.session("one", user("Draw it."), ran("make graph", errorText, 2), ran("make graph --offline", "ok", 0))
 		for i, program := range []string{"bazel", "cmake", "ninja", "meson"}[:others] {
-			b.session(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), ran(program+" graph", says, 2))
+			b.session(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), ran(program+" graph", errorText, 2))
 		}
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != want {

@@ -10,10 +10,10 @@ import (
 // Each kind of repair gives a lesson of its kind. Similar changes give no lesson.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		events []event
-		slugs  string
-		says   string // in the advice of the first lesson
+		name       string
+		events     []event
+		slugs      string
+		wantAdvice string // in the advice of the first lesson
 	}{
 		{"fewer words find more", []event{
 			user("Find what was said of the harbour."),
@@ -71,7 +71,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			continue
 		}
 		for _, l := range b.lessons() {
-			if !strings.Contains(l.Advice, c.says) {
+			if !strings.Contains(l.Advice, c.wantAdvice) {
 				t.Errorf("%s: the advice is %q", c.name, l.Advice)
 			}
 		}

@@ -11,13 +11,13 @@ import (
 
 // similarBook returns a book with 200 captured sessions, and a lesson that is similar to
 // "invalidate the stale cache entries" without an exact match.
-func similarBook(asks bool) *lesson.Book {
+func similarBook(declaresLike bool) *lesson.Book {
 	traffic := lesson.NewTraffic()
 	for i := range lesson.LikeSessions {
 		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question %d about our products", i)}}})
 	}
 	l := activeLesson("caches", "cache entries are stale", "Name who invalidates a cache.")
-	l.Trigger.Like = asks
+	l.Trigger.Like = declaresLike
 	return book(l).WithLikeness(traffic, 0.005)
 }
 
@@ -57,10 +57,10 @@ func TestExactMatchKeepsItsArm(t *testing.T) {
 
 func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 	for name, c := range map[string]struct {
-		cfg  Config
-		asks bool
+		cfg          Config
+		declaresLike bool
 	}{"match.like is not on": {injectAll(), true}, "the lesson does not ask": {similar(), false}} {
-		r := newRun(t, plainChat, c.cfg, similarBook(c.asks), "s")
+		r := newRun(t, plainChat, c.cfg, similarBook(c.declaresLike), "s")
 		r.a.user(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: got %+v, want empty Matched and empty Edits", name, p)

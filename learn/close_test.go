@@ -22,19 +22,19 @@ import (
 func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	told := r.played("told", picked(true))
+	rewarded := r.played("told", picked(true))
 	silent := r.played("silent", picked(false))
-	r.postFeedback(us, told, score("f1", 1, 1))
+	r.postFeedback(us, rewarded, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
 		r.record()
 		r.closeDue(r.ctx())
-		same(t, "closed early, version", r.applied(told).Version, 0)
+		same(t, "closed early, version", r.applied(rewarded).Version, 0)
 		same(t, "counters of an open session", r.counters(us), none)
 	}
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
-	same(t, "the told one", r.applied(told).Version, 1)
+	same(t, "the told one", r.applied(rewarded).Version, 1)
 	same(t, "the silent one", r.applied(silent).Version, 1)
 	same(t, "sessions closed", r.counter("", "closed"), 2)
 	same(t, "sessions told", r.counter("", "told"), 1)

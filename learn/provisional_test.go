@@ -94,9 +94,9 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	beliefs(a)                                // a replica follows the tenants that its requests use
 	b.postFeedback(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.resettle(b.ctx())
-	told := beliefs(b)
-	if told.Mean <= prior.Mean {
-		t.Fatalf("after a success: %v, was %v", told.Mean, prior.Mean)
+	rewarded := beliefs(b)
+	if rewarded.Mean <= prior.Mean {
+		t.Fatalf("after a success: %v, was %v", rewarded.Mean, prior.Mean)
 	}
 	follow(a)
 	alike("when the other follows")

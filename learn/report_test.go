@@ -118,8 +118,8 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	same(t, "in force", r.Beliefs(us).Priors(), theirs)
 	r.refit(1000, 30)
 	same(t, "the next", r.Beliefs(us).Priors().Version, theirs.Version+1)
-	stands, _, err := r.be.Priors(r.ctx(), us)
-	same(t, "published", stands, 2)
+	want, _, err := r.be.Priors(r.ctx(), us)
+	same(t, "published", want, 2)
 	same(t, "error", err, nil)
 }
 

@@ -62,7 +62,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 		}
 		var b session.Batch
 		var steps []session.Settlement
-		said := map[session.ID][]feedback.Entry{}
+		entries := map[session.ID][]feedback.Entry{}
 		for n := from; n < min(from+trafficBatch, x.sessions); n++ {
 			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart().Add(time.Duration(n)*time.Second)
 			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
@@ -71,7 +71,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 				b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKeyOf("default", fmt.Sprint("e", n, "-", turn)), ID: id, At: at})
 			}
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", Agent: "coder", ID: id, Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: at}})
-			said[id] = []feedback.Entry{{ID: "f", At: at, Source: "user", Type: "score", Score: float64(n % 2), Tier: 1}}
+			entries[id] = []feedback.Entry{{ID: "f", At: at, Source: "user", Type: "score", Score: float64(n % 2), Tier: 1}}
 			a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
 			for k := range 3 {
 				slug := fmt.Sprint("lesson-", (n+7*k)%20)
@@ -83,7 +83,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 			counters.Add(deltas)
 		}
 		retry("write", func() error { return s.Write(ctx, b) })
-		retry("feedback", func() error { _, err := s.AddFeedback(ctx, "default", said); return err })
+		retry("feedback", func() error { _, err := s.AddFeedback(ctx, "default", entries); return err })
 		retry("settle", func() error { _, err := s.Settle(ctx, steps); return err })
 		if up := counters.Maxima(trafficStart()); len(up) > 0 {
 			retry("raise", func() error { return s.Raise(ctx, "default", up) })

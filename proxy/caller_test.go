@@ -18,11 +18,11 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		n++
-		ask := "look for 17 of them"
+		question := "look for 17 of them"
 		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok {
-			ask, _, _ = strings.Cut(rest, `"`)
+			question, _, _ = strings.Cut(rest, `"`)
 		}
-		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": ask})
+		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": question})
 		quoted, _ := json.Marshal(string(args))
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
 	})
@@ -47,9 +47,9 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 	}
 	arms := map[string]int{}
 	for i := range 24 {
-		ask := fmt.Sprintf("Find the parser that reads case %d and say where", i)
-		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
-		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
+		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
+		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
+		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
 		if again.Unit.ID != "" {
 			t.Fatal("a repeated task is assigned to the first session")
 		}
@@ -57,22 +57,22 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
-		if sub, _ := send("You search.", "Context: none.\n\n"+ask+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
+		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
 			t.Fatal("a task of two sessions is assigned to one of them, or counts")
 		}
-		ask = fmt.Sprintf("Look where the parser of case %d is called", i)
-		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, ask), nil)
+		question = fmt.Sprintf("Look where the parser of case %d is called", i)
+		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
 		}
-		sub, same := send("You search.", ask, h)
+		sub, same := send("You search.", question, h)
 		if sub.Unit.ID != lead.Identity.ID.String() || arm != same {
 			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit.ID, lead.Identity.ID, arm, same)
 		}
 		arms[arm]++
-		ask = fmt.Sprintf("Look who wrote the parser of case %d first", i)
-		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, ask), http.Header{"Precept-Learn": {"off"}})
-		if silent, _ := send("You search.", ask, nil); silent.Unit.ID != "" {
+		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
+		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
+		if silent, _ := send("You search.", question, nil); silent.Unit.ID != "" {
 			t.Error("a session is tied to one of which nothing may be kept")
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {

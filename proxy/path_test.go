@@ -146,7 +146,7 @@ func TestFeedbackOfAnOptedOutAgentLeavesNothing(t *testing.T) {
 func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, nil)
-	for ask, want := range map[string]string{
+	for requested, want := range map[string]string{
 		"/v1//chat/completions":                    "/v1/chat/completions",
 		"//v1/chat/completions":                    "/v1/chat/completions",
 		"/v1/chat//completions/":                   "/v1/chat/completions",
@@ -168,9 +168,9 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 		"/lessons":                                 "/v1/lessons",
 		"/v1/healthz/x":                            "/v1/healthz/x",
 	} {
-		r.send(t, "POST", ask, nil, hi)
+		r.send(t, "POST", requested, nil, hi)
 		if got := up.last(t).uri; got != want {
-			t.Errorf("%s became %s, want %s", ask, got, want)
+			t.Errorf("%s became %s, want %s", requested, got, want)
 		}
 	}
 }

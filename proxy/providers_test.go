@@ -14,7 +14,7 @@ import (
 // request, and the path at the provider.
 type provider struct {
 	name, upstream string
-	asks           map[string]string // an agent's path -> the provider's
+	requests       map[string]string // an agent's path -> the provider's
 }
 
 func providers() []provider {
@@ -75,23 +75,23 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 			flags := injectAll()
 			flags["upstream"] = up.URL + p.upstream
 			r := newRig(t, up, t.TempDir(), bookOf(t, "one: mend the build"), flags)
-			for ask, want := range p.asks {
+			for requested, want := range p.requests {
 				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}],"input":"Please mend the build"}`
-				rewritten := !strings.Contains(ask, "models") && !strings.Contains(ask, "count_tokens")
+				rewritten := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")
 				if !rewritten {
 					method, sent = "GET", ""
 				}
-				if strings.Contains(ask, "responses") {
+				if strings.Contains(requested, "responses") {
 					sent = `{"input":"Please mend the build"}`
 				} else if rewritten {
 					sent = `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
 				}
-				r.send(t, method, ask, http.Header{"Precept-Session": {p.name + ask}}, sent)
+				r.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
 				if got != want {
-					t.Errorf("%s arrives at %s, want %s", ask, got, want)
+					t.Errorf("%s arrives at %s, want %s", requested, got, want)
 				}
 				if rewritten != strings.Contains(string(body), "[one]") {
-					t.Errorf("%s: got %s, want rewritten = %v", ask, body, strings.Contains(string(body), "[one]"))
+					t.Errorf("%s: got %s, want rewritten = %v", requested, body, strings.Contains(string(body), "[one]"))
 				}
 			}
 		})
@@ -100,7 +100,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 
 // A base URL with a repeated path is corrected.
 func TestDoubledBaseURLIsCorrected(t *testing.T) {
-	for _, c := range []struct{ upstream, ask, want string }{
+	for _, c := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},
 		{"https://a/v1", "/v1/v1/v1/chat/completions", "/v1/chat/completions"},
 		{"https://a", "/v1/v1/messages", "/v1/messages"},
@@ -118,8 +118,8 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.Resolve(c.ask, "", false).EscapedPath(); got != c.want {
-			t.Errorf("%s and %s: %s, want %s", c.upstream, c.ask, got, c.want)
+		if got := tg.Resolve(c.requested, "", false).EscapedPath(); got != c.want {
+			t.Errorf("%s and %s: %s, want %s", c.upstream, c.requested, got, c.want)
 		}
 	}
 }

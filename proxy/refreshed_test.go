@@ -108,10 +108,10 @@ func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 		b, _ := json.Marshal(obj{"model": "m-1", "messages": messages})
 		return string(b)
 	}
-	const said = "The parser fails on nested lists because the stack is popped twice; remove one of both pops."
+	const answerText = "The parser fails on nested lists because the stack is popped twice; remove one of both pops."
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", said))
+		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
 	r := newRig(t, up, "", nil, nil)
 	open := func(token string, list ...string) string {
@@ -119,17 +119,17 @@ func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 		return res.Header.Get("Precept-Session")
 	}
 	opaque := open("one", "Why does the parser fail?")
-	if open("two", "Why does the parser fail?", said, "Thanks.") == opaque {
+	if open("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
 		t.Error("another credential continues the session")
 	}
-	if open("one", "Why does the parser fail?", said, "Thanks.") != opaque {
+	if open("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
 		t.Error("the same credential does not continue the session")
 	}
 	signed := open(jwt("i", "s", 1), "Why does the lexer fail?")
-	if open(jwt("i", "other", 2), "Why does the lexer fail?", said, "Thanks.") == signed {
+	if open(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
 		t.Error("another subject continues the session")
 	}
-	if open(jwt("i", "s", 2), "Why does the lexer fail?", said, "Thanks.") != signed {
+	if open(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
 		t.Error("a refreshed token of the same subject does not continue the session")
 	}
 }

@@ -216,8 +216,8 @@ func TestRunsAreSeparate(t *testing.T) {
 	}
 	unitOf(t, r, session.RunKey("default", "a"), 2)
 	unitOf(t, r, session.RunKey("default", "b"), 2)
-	said := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
-	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, said)
+	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
+	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if own := send("a", "", next); own != failed {
 		t.Errorf("the conversation continues as %s, was %s", own, failed)
 	}

@@ -20,11 +20,11 @@ func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	if r.Header.Get("Connection") == "close" {
 		r.Header.Del("Connection") // the plain proxy's own
 	}
-	said := fmt.Sprintf("%s %s %s\n%s\nlength %d %q\n%s\n%s", r.Method, r.RequestURI, r.Proto, lines(r.Header), r.ContentLength, r.TransferEncoding, b, lines(r.Trailer))
+	description := fmt.Sprintf("%s %s %s\n%s\nlength %d %q\n%s\n%s", r.Method, r.RequestURI, r.Proto, lines(r.Header), r.ContentLength, r.TransferEncoding, b, lines(r.Trailer))
 	if r.Method == http.MethodHead {
-		said = ""
+		description = ""
 	}
-	_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: %d\r\n\r\n%s", len(said), said)
+	_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: %d\r\n\r\n%s", len(description), description)
 	return err == nil
 }
 

@@ -12,7 +12,7 @@ type textAgent struct {
 	name   string
 	task   string
 	answer func(step int) string                           // of the model
-	turn   func(step int, said, came string) []obj         // the items that the agent adds to its list
+	turn   func(step int, answerText, came string) []obj   // the items that the agent adds to its list
 	came   func(step int) string                           // of the call
 	list   func(task string, answers, came []string) []obj // the whole list, if the agent rewrites the list
 }
@@ -45,8 +45,8 @@ func textAgents() []textAgent {
 				}
 				return fmt.Sprintf(came, "Error: no such module: shop")
 			},
-			turn: func(_ int, said, came string) []obj {
-				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			turn: func(_ int, answerText, came string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
 			},
 		}
 	}
@@ -70,9 +70,9 @@ func textAgents() []textAgent {
 				}
 				return fmt.Sprintf("Call id: call_%d\nError:\nCode execution failed at line 'result = build(\"shop\")' due to: ValueError: no such module: shop\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n", i+1)
 			},
-			turn: func(i int, said, came string) []obj {
+			turn: func(i int, answerText, came string) []obj {
 				listed := fmt.Sprintf("\nCalling tools:\n[{'id': 'call_%d', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': '%s'}}]", i+1, strings.ReplaceAll(code(i), "\n", `\n`))
-				return []obj{part("assistant", strings.TrimSpace(said)+"\n</code>"+listed), part("user", came)}
+				return []obj{part("assistant", strings.TrimSpace(answerText)+"\n</code>"+listed), part("user", came)}
 			},
 		},
 		{
@@ -86,8 +86,8 @@ func textAgents() []textAgent {
 				}
 				return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
 			},
-			turn: func(_ int, said, came string) []obj {
-				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			turn: func(_ int, answerText, came string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
 			},
 		},
 		{
@@ -104,8 +104,8 @@ func textAgents() []textAgent {
 				}
 				return "Observation: Error: no such module: shop"
 			},
-			turn: func(_ int, said, came string) []obj {
-				return []obj{messageOf("assistant", said), messageOf("user", came)}
+			turn: func(_ int, answerText, came string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
 			},
 		},
 		{

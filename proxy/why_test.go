@@ -80,7 +80,7 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 	trusted.StartTLS()
 	t.Cleanup(trusted.Close)
 	_, port, _ := net.SplitHostPort(trusted.Listener.Addr().String())
-	says := func(status string) string { return answers(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
+	statusReply := func(status string) string { return answers(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
 	const far, plainFar = "https://api.example.test", "http://api.example.test"
 	for name, c := range map[string]struct {
 		url, proxy string
@@ -101,19 +101,19 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 		"unknown authority":     {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
 		"expired":               {expired.URL, "", []string{"certificate"}},
 		"another host":          {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
-		"proxy, 403":            {far, says("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
-		"proxy, 407":            {far, says("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
-		"proxy, 502":            {far, says("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
-		"proxy, 503":            {far, says("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
-		"proxy, 301":            {far, says("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
-		"proxy, unknown status": {far, says("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
+		"proxy, 403":            {far, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
+		"proxy, 407":            {far, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"proxy, 502":            {far, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
+		"proxy, 503":            {far, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
+		"proxy, 301":            {far, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
+		"proxy, unknown status": {far, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
 		"proxy, no server":      {far, "http://" + closedPort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
 		"proxy, no such name":   {far, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
 		"proxy closes":          {far, answers(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
 		"proxy, no HTTP":        {far, answers(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
 		"proxy, no TLS":         {far, secure(answers(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
 		"proxy, socks":          {far, strings.Replace(answers(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
-		"proxy, plain, 407":     {plainFar, says("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"proxy, plain, 407":     {plainFar, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
 		"proxy opens, closes":   {far, answers(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -203,9 +203,9 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	for name, want := range map[string]int{"gone": 0, "stays": 1} {
 		key := session.EchoKeyOf(us, name)
 		same(t, "keys of "+name, len(r.sessionsOf(key)), want)
-		said, err := r.backend.Feedback(t.Context(), us, idOf(name))
-		if err != nil || len(said) != want {
-			t.Errorf("feedback on %s: %+v, %v", name, said, err)
+		entries, err := r.backend.Feedback(t.Context(), us, idOf(name))
+		if err != nil || len(entries) != want {
+			t.Errorf("feedback on %s: %+v, %v", name, entries, err)
 		}
 	}
 	books := r.balancedAccount(true)

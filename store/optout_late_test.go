@@ -82,11 +82,11 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said []string
+		var comments []string
 		for _, e := range store.NewLateOptOut(out, &row, nil).Feedback(entries) {
-			said = append(said, e.Comment)
+			comments = append(comments, e.Comment)
 		}
-		if got := strings.Join(said, "|"); got != c.want {
+		if got := strings.Join(comments, "|"); got != c.want {
 			t.Errorf("%s: got the comments %q, want %q", name, got, c.want)
 		}
 	}

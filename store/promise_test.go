@@ -74,9 +74,9 @@ func TestStopWritesEverything(t *testing.T) {
 	for i := range n {
 		r.holds(fmt.Sprint("s", i), "1 complete")
 	}
-	said, err := r.backend.Feedback(t.Context(), us, idOf("s0"))
-	if err != nil || len(said) != 1 || said[0].ID != "f" {
-		t.Errorf("feedback on the first session: %+v, %v", said, err)
+	entries, err := r.backend.Feedback(t.Context(), us, idOf("s0"))
+	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
+		t.Errorf("feedback on the first session: %+v, %v", entries, err)
 	}
 }
 

@@ -46,13 +46,13 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)
-	said, read := list[0], list[1]
-	if said.Rater == "" || said.Rater == "ann" || said.ID == "said" || said.Hash != said.ContentHash() || read.Rater != "" || read.Hash == said.Hash {
-		t.Errorf(`got said %+v, read %+v, want a non-empty said.Rater, said.Rater other than "ann", said.ID other than "said", said.Hash = %q, an empty read.Rater and read.Hash other than %q`, said, read, said.ContentHash(), said.Hash)
+	signed, read := list[0], list[1]
+	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
+		t.Errorf(`got said %+v, read %+v, want a non-empty said.Rater, said.Rater other than "ann", said.ID other than "said", said.Hash = %q, an empty read.Rater and read.Hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
-	said.ID, said.Hash, said.Rater = "", "", ""
-	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(said) != fmt.Sprint(want) {
-		t.Errorf("%+v, want %+v", said, want)
+	signed.ID, signed.Hash, signed.Rater = "", "", ""
+	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
 		t.Errorf("two members with the same entry: %+v and %+v", other[0], list[0])

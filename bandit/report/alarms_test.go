@@ -40,10 +40,10 @@ func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 	if alarms > 2 {
 		t.Errorf("%d of %d lists had a false alarm", alarms, lists)
 	}
-	find := func(odds float64, told [2]float64, which func([]trial.Stratum) float64) bool {
+	find := func(odds float64, rewarded [2]float64, which func([]trial.Stratum) float64) bool {
 		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		for range days {
-			if reports(r, strata, perDay, odds, told, 1); which(strata) >= bar200 {
+			if reports(r, strata, perDay, odds, rewarded, 1); which(strata) >= bar200 {
 				return true
 			}
 		}

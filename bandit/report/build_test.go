@@ -49,7 +49,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 		}
 		all = append(all, many...)
 	}
-	side := func(injected bool, told, mute int, share float64, tier int) {
+	side := func(injected bool, rewarded, mute int, share float64, tier int) {
 		x := trial.Assignment{
 			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
 			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
@@ -57,12 +57,12 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 		if !a.controlled {
 			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
 		}
-		good := int(math.Round(float64(told) * share))
+		good := int(math.Round(float64(rewarded) * share))
 		add(x.Closing(), mute)
 		x.First = &trial.AtClosing{Tier: tier}
-		add(x.Closing(), told)
+		add(x.Closing(), rewarded)
 		add(bandit.Contribution(&x, 1, tier), good)
-		add(bandit.Contribution(&x, 0, tier), told-good)
+		add(bandit.Contribution(&x, 0, tier), rewarded-good)
 	}
 	side(true, a.n1, a.mute1, a.y1, a.tier1)
 	side(false, a.n0, a.mute0, a.y0, 1)

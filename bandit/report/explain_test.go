@@ -161,19 +161,19 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 			if e == nil {
 				continue
 			}
-			var told, assigned int64
+			var rewarded, assigned int64
 			for _, p := range e.Propensities {
-				told, assigned = told+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
+				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
 					t.Errorf("%s: got %+v, want EValue > 0 and (ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
 				}
 			}
-			if told != row.Rewarded || assigned != row.Picked || float64(told) != e.N {
+			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
 				t.Errorf(
 					"%s: the coins are of %d told of %d, the row of %d of %d",
 					l.Slug,
-					told,
+					rewarded,
 					assigned,
 					row.Rewarded,
 					row.Picked,

@@ -89,8 +89,8 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	r := costed(0.1)
 	nan := math.NaN()
 	for _, c := range []struct {
-		g    report.Goal
-		says string
+		g         report.Goal
+		wantError string
 	}{
 		{report.Goal{Picks: 1}, ""},
 		{report.Goal{Detect: 0.05}, ""},
@@ -107,8 +107,8 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 		{report.Goal{Picks: 5, Epsilon: nan}, "lie between 0 and 1"},
 	} {
 		_, err := r.Forecast("a", c.g)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: got %v, want (err == nil) = %v and (no error or err.Error() with %q)", c.g, err, (c.says == ""), c.says)
+		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
+			t.Errorf("%+v: got %v, want (err == nil) = %v and (no error or err.Error() with %q)", c.g, err, (c.wantError == ""), c.wantError)
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {

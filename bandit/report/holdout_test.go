@@ -112,17 +112,17 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newSmall(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
-		a    trial.Assignment
-		y    float64
-		told bool
-		seen bandit.Provisional
+		a        trial.Assignment
+		y        float64
+		rewarded bool
+		seen     bandit.Provisional
 	}
 	var waiting []open
 	closeOldest := func() {
 		o := waiting[0]
 		waiting = waiting[1:]
 		c.Add(o.a.Closing())
-		if o.told {
+		if o.rewarded {
 			c.DropProvisional(o.seen)
 			c.Add(bandit.Contribution(&o.a, o.y, 3))
 		}
@@ -140,7 +140,7 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 		if w.r.Float64() < p+gain {
 			o.y = 1
 		}
-		if o.told = w.r.Float64() < 0.8; o.told {
+		if o.rewarded = w.r.Float64() < 0.8; o.rewarded {
 			o.seen = c.AddProvisional(&o.a, o.y, 3)
 		}
 		if waiting = append(waiting, o); len(waiting) > closedAfter {

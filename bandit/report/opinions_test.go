@@ -33,14 +33,14 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		}
 		return string(data)
 	}
-	plain, told := build(), build()
-	told.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
+	plain, withOpinions := build(), build()
+	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
-	if got := strings.Replace(text(told), ","+field, "", 1); got != text(plain) || !strings.Contains(text(told), field) || told.Lessons[0].Rewarded != 60 {
-		t.Errorf("with opinions\n%s\nwithout\n%s", text(told), text(plain))
+	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
+		t.Errorf("with opinions\n%s\nwithout\n%s", text(withOpinions), text(plain))
 	}
 	var table, table0, why strings.Builder
-	if err := told.Table(&table, report.Full); err != nil {
+	if err := withOpinions.Table(&table, report.Full); err != nil {
 		t.Fatal(err)
 	}
 	if err := plain.Table(&table0, report.Full); err != nil {
@@ -49,8 +49,8 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	if table.String() != table0.String() { // the table has measurements only
 		t.Errorf("got table.String() %s, table0.String() %s, want table.String() = %q", table.String(), table0.String(), table0.String())
 	}
-	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
-	if err := told.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), said) != 1 {
+	const opinion = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
+	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
 		t.Errorf("got error %v, why.String() %s, want no error and strings.Count(why.String(), said) = 1", err, why.String())
 	}
 }
@@ -58,8 +58,8 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 // A withdrawn opinion leaves no number below 0, and other words count nothing.
 func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	var o report.Opinions
-	for _, said := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
-		o.Add(said, 1)
+	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
+		o.Add(opinion, 1)
 	}
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)

@@ -80,9 +80,9 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 
 // A time of more than ten years has no date.
 func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
-	for told, want := range map[int]bool{400: true, 4: false} {
+	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
-		addArm(c, "a", arm{eps: 0.5, n1: told, n0: told, y1: 0.5, y0: 0.5, day: today() - 13})
+		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
 		r := only(
 			t,
@@ -90,7 +90,7 @@ func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} },
 		)
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d in each arm: on %q, in %v weeks", told, r.Expected, *r.Weeks)
+			t.Errorf("%d in each arm: on %q, in %v weeks", rewarded, r.Expected, *r.Weeks)
 		}
 	}
 }

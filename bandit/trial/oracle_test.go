@@ -23,14 +23,14 @@ type lessonDraw struct {
 
 // unitDraw is a random session with its reward.
 type unitDraw struct {
-	day     int32
-	control bool
-	lessons []lessonDraw
-	told    bool
-	y       float64
-	tier    int
-	heard   int // tier of the reward at the closing; -1: no reward
-	refused bool
+	day      int32
+	control  bool
+	lessons  []lessonDraw
+	rewarded bool
+	y        float64
+	tier     int
+	heard    int // tier of the reward at the closing; -1: no reward
+	refused  bool
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 func units(t *rapid.T) []unitDraw {
 	one := rapid.Custom(func(t *rapid.T) unitDraw {
 		u := unitDraw{
-			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, told: rapid.Bool().Draw(t, "told"),
+			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "told"),
 			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
 			heard: rapid.IntRange(-1, 4).Draw(t, "heard"),
 		}
@@ -77,7 +77,7 @@ func counted(list []unitDraw) *trial.Counters {
 	for i := range list {
 		a := list[i].assignment()
 		c.Add(a.Closing())
-		if list[i].told {
+		if list[i].rewarded {
 			c.Add(a.Contribution(list[i].y, list[i].tier))
 		}
 	}
@@ -107,7 +107,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 						continue
 					}
 					want.Matched++
-					if u.told && !l.picked {
+					if u.rewarded && !l.picked {
 						d := days[u.day] // the match is counted
 						days[u.day] = d
 					}
@@ -127,7 +127,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					if u.refused {
 						want.Refused[at]++
 					}
-					if !u.told {
+					if !u.rewarded {
 						continue
 					}
 					want.N++
@@ -204,7 +204,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
 		got := counted(list).Global()
-		var told, sum, n, z float64
+		var rewarded, sum, n, z float64
 		var coins [2]int64
 		var tiers, heard [2][4]int64
 		var refused [2]int64
@@ -248,10 +248,10 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 					any.RewardedAtClose[some][u.heard%4]++
 				}
 			}
-			if !u.told {
+			if !u.rewarded {
 				continue
 			}
-			told, sum = told+1, sum+u.y
+			rewarded, sum = rewarded+1, sum+u.y
 			if len(u.lessons) == 0 {
 				continue
 			}
@@ -275,7 +275,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		if got.Refused != refused {
 			t.Fatalf("refused %v, want %v", got.Refused, refused)
 		}
-		near(t, "told", float64(got.All.Rewarded), told)
+		near(t, "told", float64(got.All.Rewarded), rewarded)
 		near(t, "rewards", got.All.SumY, sum)
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)

@@ -76,7 +76,7 @@ func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
 func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	type one struct{ d, g, told float64 }
+	type one struct{ d, g, rewarded float64 }
 	var all []one
 	var n, m, sumD, sumG float64
 	for range 400 {
@@ -87,14 +87,14 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 		if r.IntN(4) == 0 {
 			y := float64(r.IntN(2))
 			zy, _ := trial.Z(y-0.5, a.Picks[0].Injected, 0.5)
-			x.d, x.told = zy-x.g, 1
+			x.d, x.rewarded = zy-x.g, 1
 			c.Add(a.Contribution(y, 1))
 		}
-		n, m, sumD, sumG, all = n+1, m+x.told, sumD+x.d, sumG+x.g, append(all, x)
+		n, m, sumD, sumG, all = n+1, m+x.rewarded, sumD+x.d, sumG+x.g, append(all, x)
 	}
 	share, var2 := m/n, 0.0
 	for _, x := range all {
-		influence := x.told*(x.d-sumD/m)/share + x.g - sumG/n
+		influence := x.rewarded*(x.d-sumD/m)/share + x.g - sumG/n
 		var2 += influence * influence / n
 	}
 	s := c.Surrogate("in@1")

@@ -36,8 +36,8 @@ func answers(t *testing.T, codes ...int) (base string, ids func() []string) {
 func TestFeedbackIsRepeatedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	base, ids := answers(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
-	var said strings.Builder
-	w := &invocation{err: &said, tools: server.Tools{Random: rand.Reader}}
+	var output strings.Builder
+	w := &invocation{err: &output, tools: server.Tools{Random: rand.Reader}}
 	asked := 0
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
 		if asked++; asked == 1 {
@@ -49,8 +49,8 @@ func TestFeedbackIsRepeatedWhileTheServerIsAway(t *testing.T) {
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
 		t.Errorf("got %+v, error %v, ids %q, want joined after 3 posts with one id", answer, err, got)
 	}
-	if strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "repeated for up to 1m0s") {
-		t.Errorf("messages: %q, want one", said.String())
+	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
+		t.Errorf("messages: %q, want one", output.String())
 	}
 }
 

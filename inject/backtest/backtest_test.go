@@ -66,10 +66,10 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
 		t.Errorf(`got %+v, want Fired = 2, Near.Sessions = 4 and Near.Examples = []string{"1", "2", "3", "5"}`, r)
 	}
-	told := fmt.Sprintf("%v", r.Near.Why)
+	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
-		if !strings.Contains(told, want) {
-			t.Errorf("%q is not in the result: %s", want, told)
+		if !strings.Contains(reasons, want) {
+			t.Errorf("%q is not in the result: %s", want, reasons)
 		}
 	}
 	for i := range 100 { // as many reasons as phrases

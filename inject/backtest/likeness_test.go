@@ -62,11 +62,11 @@ func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
 }
 
 func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
-	for _, c := range []struct{ asks, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+	for _, c := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
-		l.Trigger.Like = c.asks
+		l.Trigger.Like = c.declaresLike
 		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
-			t.Errorf("asks %v, setting %v: injected is %v", c.asks, c.on, r.Like.Injected)
+			t.Errorf("asks %v, setting %v: injected is %v", c.declaresLike, c.on, r.Like.Injected)
 		}
 	}
 }

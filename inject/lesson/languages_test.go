@@ -64,9 +64,9 @@ func TestPhrasesInManyLanguages(t *testing.T) {
 					return rapid.SliceOfN(rapid.SampledFrom(lang.words), least, most).Draw(rt, what)
 				}
 				phrase, text := draw("phrase", 2, 3), draw("text", 0, 12)
-				stands := false
+				matches := false
 				for i := range text {
-					stands = stands || i+len(phrase) <= len(text) && slices.Equal(text[i:i+len(phrase)], phrase)
+					matches = matches || i+len(phrase) <= len(text) && slices.Equal(text[i:i+len(phrase)], phrase)
 				}
 				spell := func(words []string) string {
 					var b strings.Builder
@@ -80,8 +80,8 @@ func TestPhrasesInManyLanguages(t *testing.T) {
 				}
 				l := &lesson.Lesson{Slug: "the-one", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{spell(phrase)}}}
 				q := &lesson.Query{Words: []string{spell(text)}}
-				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != stands {
-					rt.Fatalf("%q in %q: %v, want %v", l.Trigger.Keywords, q.Words, got, stands)
+				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != matches {
+					rt.Fatalf("%q in %q: %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
 				}
 			})
 		})

@@ -254,9 +254,9 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 		}
 		return nil
 	}
-	asked := &lesson.Query{Words: []string{"load more"}}
+	reports := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, keys)
-	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(asked)) > 0 {
+	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(reports)) > 0 {
 		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, problems[0].Quarantined = true, problems[0].Error() with "it holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
 	}
 	l, _ := book.Get("deploy")
@@ -265,7 +265,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, file, string(approved.Raw))
-	if book, problems, _ := lesson.Load(dir, keys); len(problems) > 0 || len(book.Match(asked)) != 1 {
+	if book, problems, _ := lesson.Load(dir, keys); len(problems) > 0 || len(book.Match(reports)) != 1 {
 		t.Errorf("a person's word for that text does not count: %v", problems)
 	}
 }

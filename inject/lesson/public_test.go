@@ -189,12 +189,12 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 		{map[string]string{}, nil, "", true},
 	} {
 		slugs, problems, changed := load(step.texts)
-		told := ""
+		reports := ""
 		for _, p := range problems {
-			told += p.Error()
+			reports += p.Error()
 		}
-		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && told != "" || !strings.Contains(told, step.fault) {
-			t.Errorf("step %d: %q, changed %v, told %q", i, slugs, changed, told)
+		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
+			t.Errorf("step %d: %q, changed %v, told %q", i, slugs, changed, reports)
 		}
 	}
 }
@@ -205,33 +205,33 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
 	writeFile(t, file, written("one-a"))
-	var told []string
+	var reports []string
 	w := lesson.NewWatcher(dir, nil)
 	countLessons := func() int {
 		book, problems, err := w.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
-		told = nil
+		reports = nil
 		for _, p := range problems {
-			told = append(told, p.Error())
+			reports = append(reports, p.Error())
 		}
 		return book.Len()
 	}
-	if n := countLessons(); n != 1 || len(told) > 0 {
-		t.Fatalf("%d lessons, %q", n, told)
+	if n := countLessons(); n != 1 || len(reports) > 0 {
+		t.Fatalf("%d lessons, %q", n, reports)
 	}
 	writeFile(t, file, "broken")
 	for range 2 {
-		if n := countLessons(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in effect") {
-			t.Errorf("%d lessons, %q", n, told)
+		if n := countLessons(); n != 1 || len(reports) != 1 || !strings.Contains(reports[0], "the previous version stays in effect") {
+			t.Errorf("%d lessons, %q", n, reports)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if n := countLessons(); n != 0 || len(told) > 0 {
-		t.Errorf("%d lessons, %q", n, told)
+	if n := countLessons(); n != 0 || len(reports) > 0 {
+		t.Errorf("%d lessons, %q", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a directory that is not there: %v", err)

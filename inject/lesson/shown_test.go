@@ -71,8 +71,8 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 func TestActOnAChangedLessonIsRefused(t *testing.T) {
 	l := read(t, person("look-twice", "", ""))
 	for name, c := range map[string]struct {
-		sight lesson.Sight
-		says  string
+		sight     lesson.Sight
+		wantError string
 	}{
 		"nothing seen":   {lesson.Sight{}, ""},
 		"as it is":       {lesson.Sight{Hash: l.ContentHash, State: lesson.Active}, ""},
@@ -82,8 +82,8 @@ func TestActOnAChangedLessonIsRefused(t *testing.T) {
 		"neither":        {lesson.Sight{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
 		err := c.sight.Check(l)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
+			t.Errorf("%s: %v, want %q", name, err, c.wantError)
 		}
 	}
 }

@@ -91,15 +91,15 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		if _, ok := book.Get("good"); err != nil || !ok {
 			t.Errorf("%s takes the other lesson away: %v", c.name, err)
 		}
-		told := ""
+		report := ""
 		for _, p := range problems {
-			told += p.Error()
+			report += p.Error()
 		}
 		switch {
-		case c.fault == "" && (book.Len() != 2 || told != ""):
-			t.Errorf("%s is not active: %s", c.name, told)
-		case c.fault != "" && (book.Len() != 1 || !strings.Contains(told, c.fault) || !strings.HasPrefix(told, filepath.Join(dir, c.name)) || strings.Contains(told, "stays in effect")):
-			t.Errorf("%s: got the problem %q, want %q", c.name, told, c.fault)
+		case c.fault == "" && (book.Len() != 2 || report != ""):
+			t.Errorf("%s is not active: %s", c.name, report)
+		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
+			t.Errorf("%s: got the problem %q, want %q", c.name, report, c.fault)
 		}
 	}
 }
@@ -136,21 +136,21 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var slugs, told []string
+	var slugs, report []string
 	for _, l := range book.Lessons() {
 		slugs = append(slugs, l.Slug)
 	}
 	for _, p := range problems {
-		told = append(told, p.Error())
+		report = append(report, p.Error())
 	}
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
 		t.Errorf("the active lessons are %s", got)
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(told[1], "cannot be read; repair or remove the file") {
-		t.Errorf("got the report %q", told)
+	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
+		t.Errorf("got the report %q", report)
 	}
-	if strings.Contains(strings.Join(told, ""), "stays in effect") {
-		t.Errorf("the report names an old version that does not exist: %q", told)
+	if strings.Contains(strings.Join(report, ""), "stays in effect") {
+		t.Errorf("the report names an old version that does not exist: %q", report)
 	}
 }
 

@@ -366,14 +366,14 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 				panic("poison")
 			}
 		})
-		var told []string
-		w.Panicked = func(value any) { told = append(told, value.(string)) }
+		var reports []string
+		w.Panicked = func(value any) { reports = append(reports, value.(string)) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
-		if calls.Load() != 2 || !slices.Equal(told, []string{"poison"}) {
-			t.Errorf("%d callbacks, got %q", calls.Load(), told)
+		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
+			t.Errorf("%d callbacks, got %q", calls.Load(), reports)
 		}
 	})
 }

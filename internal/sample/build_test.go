@@ -399,16 +399,16 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		for _, m := range sample.Build(s) {
 			if m.Family != sample.DialogResponse {
 				continue
 			}
 			words := m.Input["user_text"].(string)
-			if told[m.ID] || told[words] {
+			if reported[m.ID] || reported[words] {
 				t.Errorf("after %d exchanges, %q is in two events", n, words)
 			}
-			told[m.ID], told[words] = true, true
+			reported[m.ID], reported[words] = true, true
 			if old := where[words]; old != "" && old != m.ID {
 				t.Errorf("after %d exchanges %q has another id", n, words)
 			}

@@ -97,8 +97,8 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			}
 			reading := sample.NewReading()
 			for i := range s.Exchanges {
-				for _, said := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
-					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, said.Role, said.Text, said.Words, said.Call.ID, said.Call.Name)
+				for _, event := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
+					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, event.Role, event.Text, event.Words, event.Call.ID, event.Call.Name)
 				}
 			}
 			file := filepath.Join("testdata", "samples", name+".golden")

@@ -106,11 +106,11 @@ func TestStringInputIsUserWords(t *testing.T) {
 
 // Calls that an agent writes as text are exported and shown as text.
 func TestTextCallsAreExportedAsText(t *testing.T) {
-	const ask = "Thought: look\nAction: ls\nAction Input: ."
+	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
-	c.turn(sample.Reply{Text: ask}, messageJSON("user", "go"))
+	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+ask+" | user:Observation: a.go | assistant:done" {
+	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf(`got %q, want "user:go | assistant:" + ask + " | user:Observation: a.go | assistant:done"`, got)
 	}
 	r := sample.NewReading()
@@ -123,13 +123,13 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 
 // An imported transcript has the answers of the model in the replies only.
 func TestTextCallFindsResultAfterTheReply(t *testing.T) {
-	const ask = "Thought: look\nAction: ls\nAction Input: ."
-	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", ask), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
+	const callText = "Thought: look\nAction: ls\nAction Input: ."
+	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := newScript()
-	c.turn(sample.Reply{Text: ask, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
+	c.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
 	c.echo = nil
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := printSession(&c.s); got != "user:go | ls(.)=a.go" {
@@ -187,7 +187,7 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	}
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
-	if _, told := sample.Build(c.s)[0].Meta["choices"]; told {
+	if _, hasChoices := sample.Build(c.s)[0].Meta["choices"]; hasChoices {
 		t.Error("a reply with one choice lists choices")
 	}
 }

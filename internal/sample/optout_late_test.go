@@ -20,16 +20,16 @@ func conversation(dialect string, echo bool) []sample.Exchange {
 		{ID: "3", Turn: 3, Reply: sample.Reply{Text: "the key is 7"}},
 		{ID: "4", Turn: 4, New: []json.RawMessage{user("thanks")}, Reply: sample.Reply{Text: "bye"}},
 	}
-	call, result, said := `{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"prod.env\"}"}}]}`,
+	call, result, reply := `{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"prod.env\"}"}}]}`,
 		`{"role":"tool","tool_call_id":"c1","content":"KEY=7"}`, `{"role":"assistant","content":"the key is 7"}`
 	if dialect == "responses" {
-		call, result, said = `{"type":"function_call","call_id":"c1","name":"read","arguments":"{\"path\":\"prod.env\"}"}`,
+		call, result, reply = `{"type":"function_call","call_id":"c1","name":"read","arguments":"{\"path\":\"prod.env\"}"}`,
 			`{"type":"function_call_output","call_id":"c1","output":"KEY=7"}`, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"the key is 7"}]}`
 	}
 	list[2].New = []json.RawMessage{json.RawMessage(result)}
 	if echo {
 		list[2].New = []json.RawMessage{json.RawMessage(call), json.RawMessage(result)}
-		list[3].New = slices.Insert(list[3].New, 0, json.RawMessage(said))
+		list[3].New = slices.Insert(list[3].New, 0, json.RawMessage(reply))
 	}
 	for i := range list {
 		list[i].Dialect, list[i].Agent, list[i].Tenant = dialect, "coder", "default"

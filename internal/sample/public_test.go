@@ -208,17 +208,17 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 		r := sample.NewReading()
 		for i := range s.Exchanges {
 			results, words := 0, ""
-			for _, said := range r.Request(&s.Exchanges[i]) {
-				switch said.Role {
+			for _, event := range r.Request(&s.Exchanges[i]) {
+				switch event.Role {
 				case sample.MessageResult:
-					if said.Call != story[i-1].calls[results] || said.Text != story[i].results[results] {
-						t.Fatalf("result %d of turn %d: %+v", results, i, said)
+					if event.Call != story[i-1].calls[results] || event.Text != story[i].results[results] {
+						t.Fatalf("result %d of turn %d: %+v", results, i, event)
 					}
 					results++
 				case sample.EventUser:
-					words += said.Words
+					words += event.Words
 				default:
-					t.Fatalf("turn %d repeats the reply of the model: %+v", i, said)
+					t.Fatalf("turn %d repeats the reply of the model: %+v", i, event)
 				}
 			}
 			if results != len(story[i].results) || words != story[i].words {

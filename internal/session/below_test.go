@@ -92,15 +92,15 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	start := open(words("go"))
 	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
 	th.Ended(start, true, begun)
-	said := answer("I have looked at it, and this is what I would do next: nothing at all")
-	failed := open(words("go"), said, words("once more"))
+	reply := answer("I have looked at it, and this is what I would do next: nothing at all")
+	failed := open(words("go"), reply, words("once more"))
 	th.Ended(failed, false, begun)
 	// The first message was rewritten: only the answer connects the request with the session.
-	next := open(words("go, it is noon"), said, words("do it otherwise"))
+	next := open(words("go, it is noon"), reply, words("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
 		t.Errorf("%v, then %v by %s", failed.ID == start.ID, next.ID == start.ID, next.Method)
 	}
-	if beside := open(words("go, it is one"), said, words("or so")); beside.ID == start.ID {
+	if beside := open(words("go, it is one"), reply, words("or so")); beside.ID == start.ID {
 		t.Error("two requests are under way in one session that begin differently")
 	}
 }

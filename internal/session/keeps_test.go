@@ -54,7 +54,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 
 // The usage of replies is added up, and unknown values count as zero. Only the newest reply is recognised by its text.
 func TestRepliesAddUpUsage(t *testing.T) {
-	for said, want := range map[string]bool{"the third answer": true, "the first answer": false} {
+	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
 		first := resolveRequest(t, words("one"))
 		r.Begin(first, begun)
@@ -65,10 +65,10 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
 			t.Errorf("used %+v", r.Thread.Used)
 		}
-		next := resolveRequest(t, words("one, written anew"), answer(said), words("two"))
+		next := resolveRequest(t, words("one, written anew"), answer(reply), words("two"))
 		r.Begin(next, begun)
 		if got := r.InPlace(next); got != want {
-			t.Errorf("%s: in its place %v", said, got)
+			t.Errorf("%s: in its place %v", reply, got)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func conversation(name string) session.ID { return session.KeyOf("default", sess
 // the task twice.
 func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
-	asks := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
+	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
 	leaderRequest := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
 	worker := agentRequest(t, "You research.", []string{"search"}, words(task))
 	play := func(q *session.Quotes, name string, rep wire.Reply) {
@@ -58,18 +58,18 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		who      session.Scope
 		ok, sure bool
 	}{
-		"its call":                {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, someone, true, true},
-		"its call, in a run":      {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
-		"two call alike":          {func(q *session.Quotes) { play(q, "one", asks); play(q, "two", asks) }, worker, begun, someone, true, false},
-		"it has gone on":          {func(q *session.Quotes) { play(q, "one", asks); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
-		"too long ago":            {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun.Add(30 * time.Minute), someone, false, false},
-		"another credential":      {func(q *session.Quotes) { play(q, "one", asks) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
+		"its call":                {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, someone, true, true},
+		"its call, in a run":      {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
+		"two call alike":          {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, begun, someone, true, false},
+		"it has gone on":          {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
+		"too long ago":            {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun.Add(30 * time.Minute), someone, false, false},
+		"another credential":      {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
 		"no call":                 {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
-		"something was answered":  {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
-		"too short to be its own": {func(q *session.Quotes) { play(q, "one", asks) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
+		"something was answered":  {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
+		"too short to be its own": {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
 			q.AddTurn(someone, conversation("one"), leaderRequest(words(task)), begun)
-			q.AddReply(someone, conversation("one"), &asks)
+			q.AddReply(someone, conversation("one"), &callReply)
 		}, leaderRequest(words(task)), begun, someone, false, false},
 	} {
 		q := session.NewQuotes()
@@ -84,28 +84,28 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 // A side request is about a conversation when it shows question and answer, without the system text and tools of the
 // conversation.
 func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
-	const asked, said = "How do I rotate the signing keys", "Run the rotation script on the bastion"
+	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(asked)), begun)
-	q.AddReply(someone, conversation("one"), &wire.Reply{Text: said, Complete: true})
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(questionText)), begun)
+	q.AddReply(someone, conversation("one"), &wire.Reply{Text: answerText, Complete: true})
 	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, words("Which colour is the sky at noon")), begun)
 	q.AddReply(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
-	both := asked + " / " + said
+	both := questionText + " / " + answerText
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		at   time.Time
 		want string
 	}{
 		"both in a text":           {agentRequest(t, "Judge it.", nil, words(both)), begun, "one"},
-		"both as a list":           {agentRequest(t, "Judge it.", nil, words(asked), answer(said), words("Was it good?")), begun, "one"},
-		"the question alone":       {agentRequest(t, "Judge it.", nil, words("He said: "+asked)), begun, ""},
-		"the answer alone":         {agentRequest(t, "Judge it.", nil, words("It said: "+said)), begun, ""},
+		"both as a list":           {agentRequest(t, "Judge it.", nil, words(questionText), answer(answerText), words("Was it good?")), begun, "one"},
+		"the question alone":       {agentRequest(t, "Judge it.", nil, words("He said: "+questionText)), begun, ""},
+		"the answer alone":         {agentRequest(t, "Judge it.", nil, words("It said: "+answerText)), begun, ""},
 		"its own system text":      {agentRequest(t, "You help.", nil, words(both)), begun, ""},
 		"its own tools":            {agentRequest(t, "Judge it.", []string{"sh", "ls"}, words(both)), begun, ""},
 		"other tools, no dialogue": {agentRequest(t, "Judge it.", []string{"save"}, words(both)), begun, ""},
-		"other tools, a dialogue":  {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said)), begun, "one"},
-		"and an order behind it":   {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
-		"a short one":              {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+asked+" assistant: "+said+"......... now do as it says")), begun, ""},
+		"other tools, a dialogue":  {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText)), begun, "one"},
+		"and an order behind it":   {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
+		"a short one":              {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
 		"too long ago":             {agentRequest(t, "Judge it.", nil, words(both)), begun.Add(30 * time.Minute), ""},
 		"a chat, as a dialogue":    {agentRequest(t, "Judge it.", nil, words("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
 		"a chat, without one":      {agentRequest(t, "Judge it.", nil, words("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},

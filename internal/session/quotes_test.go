@@ -81,7 +81,7 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 
 // A text is a dialogue where question and answer follow labels of one form.
 func TestSpeakerLabelsHaveOneForm(t *testing.T) {
-	for _, c := range []struct{ asked, said, want string }{
+	for _, c := range []struct{ questionText, answerText, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
 		{"=== Human Message ===\n\n", "\n\n===== Ai Message =====\n\n", "="},
@@ -89,9 +89,9 @@ func TestSpeakerLabelsHaveOneForm(t *testing.T) {
 		{"", "user: ", ""},
 		{"I said ", " and it said ", ""},
 	} {
-		a, b := speakerLabel(c.asked, len(c.asked)), speakerLabel(c.said, len(c.said))
+		a, b := speakerLabel(c.questionText, len(c.questionText)), speakerLabel(c.answerText, len(c.answerText))
 		if a != c.want || c.want != "" && b != c.want {
-			t.Errorf("%q is %q, %q is %q, want %q", c.asked, a, c.said, b, c.want)
+			t.Errorf("%q is %q, %q is %q, want %q", c.questionText, a, c.answerText, b, c.want)
 		}
 	}
 }

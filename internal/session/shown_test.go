@@ -29,9 +29,9 @@ func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
 // tool needs the dialogue before the end of its text.
 func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
-	const listed, said = "seventeen keys were found in the vault", "I have rotated every one of them"
+	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
 	history := []string{words(first), calls(drawn(1)), result(drawn(1), listed)}
-	dialogue := words("user: " + first + " assistant: " + said + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
+	dialogue := words("user: " + first + " assistant: " + answerText + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
 	for name, k := range map[string]struct {
 		tools []string
 		req   *wire.Request
@@ -39,7 +39,7 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	}{
 		"the first words, for a judge":        {[]string{"sh"}, wanting(t, false, words("Judge: "+first)), true},
 		"the newest words, for a judge":       {[]string{"sh"}, wanting(t, false, words("Judge: "+newest)), true},
-		"an answer, for a judge":              {[]string{"sh"}, wanting(t, false, words("Judge: "+said)), true},
+		"an answer, for a judge":              {[]string{"sh"}, wanting(t, false, words("Judge: "+answerText)), true},
 		"a result, for a judge":               {[]string{"sh"}, wanting(t, false, words("Judge: "+listed)), true},
 		"nothing of it":                       {[]string{"sh"}, wanting(t, false, words("Judge: everything that was done today")), false},
 		"a piece that is too short":           {[]string{"sh"}, wanting(t, false, words("Judge: "+first[:20])), false},
@@ -48,8 +48,8 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		"a dialogue, for one that may":        {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
 		"behind more than is searched":        {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 128<<10)), words("Judge: "+first)), false},
 		"within what is searched":             {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 127<<10)), words("Judge: "+first)), true},
-		"the tools of the turn before it":     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+said)), true},
-		"the tools that it has now":           {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+said)), false},
+		"the tools of the turn before it":     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+answerText)), true},
+		"the tools that it has now":           {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+answerText)), false},
 		"a question that repeats in its text": {[]string{"sh"}, agentRequest(t, "Judge.", nil, words(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
@@ -60,8 +60,8 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, words(first)), begun)
 		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: drawn(1), Name: "sh", Args: "{}"}}})
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
-		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: said})
-		more := append(append([]string{}, history...), answer(said), words(newest))
+		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: answerText})
+		more := append(append([]string{}, history...), answer(answerText), words(newest))
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
 		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: about %v", name, ok)

@@ -364,8 +364,8 @@ func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
 	w.other("a name goes before the echo", a, named)
 	ours := w.request(chat(t, user("new")), texts("x"))
-	told := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
-	w.same("the name that we gave, as Precept-Session", ours, told)
+	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
+	w.same("the name that precept gave, as Precept-Session", ours, byName)
 }
 
 func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {

@@ -70,14 +70,14 @@ func TestResultNamedByID(t *testing.T) {
 
 // Qwen-Agent rewrites the calls of an answer before it sends the answer back.
 func TestRewrittenTagCallsAreRecognised(t *testing.T) {
-	const said = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
+	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
-	if EchoText(said) != EchoText(back) {
+	if EchoText(callText) != EchoText(back) {
 		t.Error("the answer is not recognised")
 	}
 	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
-		if EchoText(said) == EchoText(other) {
-			t.Errorf("%q is taken for %q", other, said)
+		if EchoText(callText) == EchoText(other) {
+			t.Errorf("%q is taken for %q", other, callText)
 		}
 	}
 }

@@ -14,16 +14,16 @@ func chatOf(t *testing.T, items ...string) *Request {
 }
 
 const (
-	sys  = `{"role":"system","content":"s"}`
-	go1  = `{"role":"user","content":"go"}`
-	yes  = `{"role":"user","content":"yes"}`
-	said = `{"role":"assistant","content":"done"}`
+	sys        = `{"role":"system","content":"s"}`
+	go1        = `{"role":"user","content":"go"}`
+	yes        = `{"role":"user","content":"yes"}`
+	answerItem = `{"role":"assistant","content":"done"}`
 )
 
 func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
 func TestAnchorsOfWords(t *testing.T) {
-	r := chatOf(t, sys, go1, said, yes, said, yes, said, yes)
+	r := chatOf(t, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
 		t.Fatalf("got first %+v, second %+v, third %+v, want first.Nth = 0, second.Nth = 1 and third.Nth = 2", first, second, third)
@@ -34,14 +34,14 @@ func TestAnchorsOfWords(t *testing.T) {
 		anchor Anchor
 		want   int // -1: gone
 	}{
-		{"as it was", []string{sys, go1, said, yes, said, yes, said, yes}, second, 5},
-		{"one more turn", []string{sys, go1, said, yes, said, yes, said, yes, said, go1}, second, 5},
-		{"a system message more", []string{sys, sys, go1, said, yes, said, yes, said, yes}, second, 6},
-		{"moved onto its neighbour", []string{sys, sys, sys, go1, said, yes, said, yes, said, yes}, first, 5},
-		{"neighbour moved onto it", []string{go1, yes, said, yes, said, yes}, second, 3},
-		{"the first has gone", []string{sys, yes, said, yes}, third, -1},
+		{"as it was", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 5},
+		{"one more turn", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes, answerItem, go1}, second, 5},
+		{"a system message more", []string{sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 6},
+		{"moved onto its neighbour", []string{sys, sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, first, 5},
+		{"neighbour moved onto it", []string{go1, yes, answerItem, yes, answerItem, yes}, second, 3},
+		{"the first has gone", []string{sys, yes, answerItem, yes}, third, -1},
 		{"shorter than the hint", []string{go1}, first, -1},
-		{"gone", []string{sys, go1, said}, first, -1},
+		{"gone", []string{sys, go1, answerItem}, first, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
@@ -53,7 +53,7 @@ func TestAnchorsOfWords(t *testing.T) {
 }
 
 func TestAnchorsOfResults(t *testing.T) {
-	r := chatOf(t, go1, said, tool("a"), said, tool("b"), said, tool("a"))
+	r := chatOf(t, go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
 		t.Errorf("got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
@@ -67,9 +67,9 @@ func TestAnchorsOfResults(t *testing.T) {
 		anchor Anchor
 		want   int
 	}{
-		{"as it was", []string{go1, said, tool("a"), said, tool("b"), said, tool("a")}, again, 6},
-		{"moved", []string{sys, go1, said, tool("a"), said, tool("a")}, again, 5},
-		{"gone", []string{go1, said, tool("b")}, again, -1},
+		{"as it was", []string{go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
+		{"moved", []string{sys, go1, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
+		{"gone", []string{go1, answerItem, tool("b")}, again, -1},
 		{"a server that counts anew", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
 		{"no text", []string{go1, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
@@ -98,7 +98,7 @@ func TestAnchorsInBlocks(t *testing.T) {
 }
 
 func TestAnchorOfTheSystemPrompt(t *testing.T) {
-	r := chatOf(t, go1, said)
+	r := chatOf(t, go1, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
 		t.Errorf("got item %d, block %d, ok %v, want item = System, block = -1 and ok = true", item, block, ok)
 	}
@@ -109,7 +109,7 @@ func TestAnchorOfTheSystemPrompt(t *testing.T) {
 }
 
 func TestAnchorSurvivesStorage(t *testing.T) {
-	r := chatOf(t, go1, said, tool("a"))
+	r := chatOf(t, go1, answerItem, tool("a"))
 	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {
 		raw, err := json.Marshal(a)
 		if err != nil {

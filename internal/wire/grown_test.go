@@ -37,7 +37,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
 		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
-		told = "[[ ## question ## ]]\nwhat does\n[[ ## observation_0 ## ]]\nmean?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nls\n\n" +
+		trajectory = "[[ ## question ## ]]\nwhat does\n[[ ## observation_0 ## ]]\nmean?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nls\n\n" +
 			"[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nRED\n\n[[ ## tool_name_1 ## ]]\ncat\n\n[[ ## observation_1 ## ]]\nBLUE\u00e9\n\n" +
 			"Respond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`"
 	)
@@ -47,9 +47,9 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	}{
 		"a scratchpad":               {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":  {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a trajectory":               {quoted(told), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"a trajectory in two parts":  {twoParts(told, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"line feeds written as code": {strings.ReplaceAll(quoted(told), `\n`, `\u000a`), []string{"", ""}},
+		"a trajectory":               {quoted(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"a trajectory in two parts":  {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"line feeds written as code": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},
 	} {
 		r := userRequest(t, c.content)
 		results := r.Item(0).Results

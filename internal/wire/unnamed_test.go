@@ -83,8 +83,8 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		return wire.EchoReply(reader.Reply(), begun)
 	}
 	for _, c := range []struct {
-		said, begun, back string
-		known             bool
+		answered, begun, back string
+		known                 bool
 	}{
 		{"It is done.", "", " It is done.\n", true},
 		{"It is done.", "", "It is not done.", false},
@@ -97,9 +97,9 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
 	} {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
-		keys := reply(c.said, c.begun)
+		keys := reply(c.answered, c.begun)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("%q after %q comes back as %q: known %v", c.said, c.begun, c.back, got)
+			t.Errorf("%q after %q comes back as %q: known %v", c.answered, c.begun, c.back, got)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

@@ -137,14 +137,14 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 }
 
 const (
-	first  = `{"messages":[{"role":"user","content":"Please fix the build of the parser."}]}`
-	second = `{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"The build of the parser is fixed."},{"role":"user","content":"Now test it."}]}`
-	said   = "The build of the parser is fixed."
+	first       = `{"messages":[{"role":"user","content":"Please fix the build of the parser."}]}`
+	second      = `{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"The build of the parser is fixed."},{"role":"user","content":"Now test it."}]}`
+	firstAnswer = "The build of the parser is fixed."
 )
 
 func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	c := newClient(t)
-	one, two := c.turn(first, said), c.turn(first, "another")
+	one, two := c.turn(first, firstAnswer), c.turn(first, "another")
 	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
 		t.Errorf("the sessions are %s and %s", one.Name, two.Name)
 	}
@@ -152,7 +152,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 
 func TestNameFindsItsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, said, "Precept-Session", "mine")
+	one := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	two := c.turn(second, "done", "Precept-Session", "mine")
 	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
 		t.Errorf("%q begins a session: %v", two.Name, two.New)
@@ -161,7 +161,7 @@ func TestNameFindsItsSession(t *testing.T) {
 
 func TestEchoFindsItsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, said)
+	one := c.turn(first, firstAnswer)
 	two := c.turn(second, "done")
 	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
 		t.Errorf("the second turn is of %s, found by %s", two.Name, two.Thread.Method)
@@ -170,7 +170,7 @@ func TestEchoFindsItsSession(t *testing.T) {
 
 func TestSessionsOfARunShareAUnit(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, said, "Precept-Run", "ci-1")
+	one := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
 	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Record.Unit.IsRun || one.Unit.Record.Unit.Members != 2 {
 		t.Errorf("the units are %p and %p", one.Unit, two.Unit)
@@ -184,7 +184,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 // of the parent only.
 func TestSubAgentDrawsThroughItsParent(t *testing.T) {
 	c := newClient(t)
-	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, said, "Precept-Session", "mine")
+	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session || sub.Unit != parent.Session || sub.Name != "mine" {
 		t.Errorf("the sub-agent has session %s, unit %p", sub.Name, sub.Unit)
@@ -193,8 +193,8 @@ func TestSubAgentDrawsThroughItsParent(t *testing.T) {
 
 func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
-	c.turn(first, said)
-	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + said + `"}]}`)
+	c.turn(first, firstAnswer)
+	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" || c.drawn == 0 {
 		t.Errorf("the side request has session %v, reason %q, name %q", res.Session, res.Side, res.Name)
 	}
@@ -203,7 +203,7 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 func TestLateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
-	res := c.turn(first, said, "Precept-Session", "mine")
+	res := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
@@ -217,14 +217,14 @@ func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("new: %v, excluded: %v", res.New, res.Excluded)
 	}
-	if next := c.turn(first, said); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
+	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Error("a first request is excluded, although there was nothing to look up")
 	}
 }
 
 func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, said)
+	one := c.turn(first, firstAnswer)
 	c.store.away = true
 	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
 		t.Errorf("excluded: %v", two.Excluded)
@@ -234,7 +234,7 @@ func TestSessionInMemoryIsNeverLate(t *testing.T) {
 func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.unsure = true
-	res := c.turn(first, said)
+	res := c.turn(first, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
 		t.Errorf("excluded: %v", res.Excluded)
 	}
@@ -244,9 +244,9 @@ func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
 func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
-	c.turn(first, said, "Precept-Session", "mine")
+	c.turn(first, firstAnswer, "Precept-Session", "mine")
 	before := c.store.read
-	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+said+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
+	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
 		t.Errorf("read again %d times, moved %v", c.store.read-before, res.Moved)
 	}
@@ -273,7 +273,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 			t.Errorf("%s: the session that continues is %v, excluded %v", name, goesOn.Session, goesOn.Excluded)
 		}
 		c.store.full = false
-		if res = c.turn(first, said, headers...); res.Session == nil || !res.New {
+		if res = c.turn(first, firstAnswer, headers...); res.Session == nil || !res.New {
 			t.Errorf("%s: no session although there is room", name)
 		}
 	}
@@ -298,7 +298,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 // A result pins its session and its unit, and no other session.
 func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
-	res := c.turn(first, said, "Precept-Run", "ci-1")
+	res := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.held(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
 		t.Errorf("%d pins are held", n)
 	}

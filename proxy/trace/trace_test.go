@@ -230,11 +230,11 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
 	defer close(free)
 	var mu sync.Mutex
-	var told []string
+	var reports []string
 	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, err.Error())
+		reports = append(reports, err.Error())
 	}})
 	const all = 3 * maxSpans
 	for range all {
@@ -244,8 +244,8 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, maxSpans)
 	}
 	stop()
-	if tr.Sent() != 0 || tr.Dropped() != all || len(told) == 0 {
-		t.Errorf("sent %d, dropped %d of %d, logged %q", tr.Sent(), tr.Dropped(), all, told)
+	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
+		t.Errorf("sent %d, dropped %d of %d, logged %q", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 		answer        func(n int, w http.ResponseWriter)
 		requests      int
 		sent, dropped int64
-		told          string
+		reports       string
 		wait          bool // the batch is retried, until the stop
 	}{
 		{name: "busy once", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
@@ -282,20 +282,20 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}},
-		{name: "refused", requests: 1, dropped: 3, told: "401 Unauthorized", answer: func(_ int, w http.ResponseWriter) {
+		{name: "refused", requests: 1, dropped: 3, reports: "401 Unauthorized", answer: func(_ int, w http.ResponseWriter) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}},
-		{name: "elsewhere", requests: 1, dropped: 3, told: "307", answer: func(_ int, w http.ResponseWriter) {
+		{name: "elsewhere", requests: 1, dropped: 3, reports: "307", answer: func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}},
-		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
+		{name: "in part", requests: 1, sent: 1, dropped: 2, reports: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
 		{name: "no message", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCollector(t, tc.answer)
-			var told []string
-			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { told = append(told, err.Error()) }})
+			var reports []string
+			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { reports = append(reports, err.Error()) }})
 			for range 3 {
 				tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 			}
@@ -304,10 +304,10 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("%d requests, sent %d, dropped %d, logged %q", c.requests, tr.Sent(), tr.Dropped(), told)
+				t.Errorf("%d requests, sent %d, dropped %d, logged %q", c.requests, tr.Sent(), tr.Dropped(), reports)
 			}
-			if (tc.told == "") != (len(told) == 0) || !strings.Contains(strings.Join(told, " "), tc.told) {
-				t.Errorf("got the report %q", told)
+			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
+				t.Errorf("got the report %q", reports)
 			}
 		})
 	}

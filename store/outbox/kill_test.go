@@ -81,7 +81,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		must(t, err)
 		balanced(t, before)
 		q := open(t, dir)
-		same(t, "damage", len(q.told), 0)
+		same(t, "damage", len(q.damages), 0)
 		after := q.Account()
 		balanced(t, after)
 		same(t, "admitted", after.Admitted, before.Admitted)

@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 // queue is an outbox in a directory of a test.
 type queue struct {
 	*outbox.Outbox
-	t    testing.TB
-	dir  string
-	told []string // reported damage
+	t       testing.TB
+	dir     string
+	damages []string // reported damage
 }
 
 func open(t testing.TB, dir string) *queue {
@@ -50,7 +50,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	q := &queue{t: t, dir: dir}
 	var err error
 	q.Outbox, err = outbox.Open(outbox.Options{
-		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.told = append(q.told, err.Error()) },
+		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.damages = append(q.damages, err.Error()) },
 	})
 	if err == nil {
 		t.Cleanup(func() { _ = q.Close() })
@@ -419,7 +419,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	q := open(t, dir)
 	q.rows("a")
 	same(t, "rows", q.texts(0), "a")
-	same(t, "told", len(q.told), 1)
+	same(t, "told", len(q.damages), 1)
 	same(t, "files with the letter", len(q.text("this is a letter")), 1)
 	must(t, q.DeleteAside(time.Time{}))
 	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
@@ -481,10 +481,10 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		same(t, "posts", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: %+v with %d rows, reported %v", round, a, len(rows), q.told)
+			t.Errorf("round %d: %+v with %d rows, reported %v", round, a, len(rows), q.damages)
 		}
-		if round%3 == 0 && len(rows) < 30 && len(q.told) > 0 {
-			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.told)
+		if round%3 == 0 && len(rows) < 30 && len(q.damages) > 0 {
+			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.damages)
 		}
 		q.rows("more")
 		must(t, q.Close())

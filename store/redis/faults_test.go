@@ -328,7 +328,7 @@ func TestReadOnlyReplicaIsBusy(t *testing.T) {
 func TestWrongPasswordIsAnAuthError(t *testing.T) {
 	const right, wrong = "right-canary-77", "wrong-canary-78"
 	server := storetest.StartRedis(t, "--requirepass", right)
-	var said []string
+	var reports []string
 	for url, kind := range map[string]error{
 		"redis://:" + right + "@" + server.Addr:        nil,
 		"redis://default:" + right + "@" + server.Addr: nil,
@@ -342,10 +342,10 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 			t.Errorf("have %v, want %v", err, kind)
 		}
 		if err != nil {
-			said = append(said, err.Error())
+			reports = append(reports, err.Error())
 		}
 	}
-	if text := strings.Join(said, "\n"); strings.Contains(text, "canary") {
+	if text := strings.Join(reports, "\n"); strings.Contains(text, "canary") {
 		t.Errorf("a password is in an error:\n%s", text)
 	}
 }

@@ -25,9 +25,9 @@ func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) 
 // openFeedback reads a page as "session: feedback ..." lines, and the position after the page.
 func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
-	rows, said, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
-	if err != nil || len(rows) != len(said) {
-		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and %d entries in rows", len(rows), len(said), err, len(said))
+	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
+	if err != nil || len(rows) != len(entries) {
+		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
 	}
 	var list []string
 	for i, r := range rows {
@@ -37,7 +37,7 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 				line = fmt.Sprintf("%d:", n)
 			}
 		}
-		for _, e := range said[i] {
+		for _, e := range entries[i] {
 			line += " " + e.ID
 		}
 		list = append(list, line)

@@ -151,12 +151,12 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 func TestConsultationBatchesCountOnce(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
-	for i, told := range []struct {
+	for i, entry := range []struct {
 		s     *redis.Store
 		batch string
 		count int64
 	}{{one, "1", 1}, {other, "2", 2}, {one, "3", 3}, {one, "3", 3}, {other, "2", 90}} {
-		if err := told.s.Consult(ctx, told.batch, map[string]bank.Consultation{"a": {Count: told.count, Last: then(i % 3)}}); err != nil {
+		if err := entry.s.Consult(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: then(i % 3)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

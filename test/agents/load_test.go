@@ -116,9 +116,9 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 func reward(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {
-		status, said := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
-		if status != http.StatusAccepted || !strings.Contains(said, "joined") {
-			t.Fatalf("feedback on %s: %d %s", name, status, said)
+		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
+		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
+			t.Fatalf("feedback on %s: %d %s", name, status, body)
 		}
 	}
 	reported(t, r, "", len(names))

@@ -70,8 +70,8 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 		t.Errorf("%d sessions, %d left out, %d blocks counted", got["precept_sessions_total"], got["precept_sessions_excluded_total"], got["precept_lessons_injected_total"])
 	}
 	for _, name := range names {
-		if status, said := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-			t.Errorf("feedback on %s: %d %s", name, status, said)
+		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
+			t.Errorf("feedback on %s: %d %s", name, status, body)
 		}
 	}
 	reported(t, p, "?provisional=true", n)

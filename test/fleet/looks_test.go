@@ -28,8 +28,8 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
 			t.Fatalf("got status %d, answer %s, want status 200", status, answer)
 		}
-		said := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
-		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, said); status != http.StatusAccepted {
+		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
+		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, body); status != http.StatusAccepted {
 			t.Fatalf("got status %d, answer %s, want status 202", status, answer)
 		}
 	}

@@ -150,7 +150,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 // with an opted-out path reaches Redis, while another session is there with its answer.
 func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	t.Parallel()
-	const silent, told = "heliotrope-4711", "marigold-0815"
+	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	model := newScribe(t)
 	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
@@ -163,8 +163,8 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 		}
 	}
 	sendWord(silent, "config/.env")
-	sendWord(told, "config/build.mk")
-	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), told)) > 0 })
+	sendWord(learnedWord, "config/build.mk")
+	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {

@@ -384,19 +384,19 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 	// A look-up of more than 45 ms excludes the session from the experiment: correct, and possible on a slow machine.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, "the sessions' rewards", func() bool {
-		told := 0
+		rewarded := 0
 		want = 0
 		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 			rec, err := session.Decode(r.ID, r.Data)
 			if err == nil && a.Rewarded {
-				told++
+				rewarded++
 				if !rec.Assignment.Excluded {
 					want++
 				}
 			}
 			return err
 		})
-		return err == nil && told == sessions
+		return err == nil && rewarded == sessions
 	})
 	if want < sessions/2 {
 		t.Fatalf("%d of %d sessions are in the experiment", want, sessions)

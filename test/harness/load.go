@@ -101,9 +101,9 @@ func (l *Load) Send(ctx context.Context, data string) {
 		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
 	}
 	res, err := l.Client.Do(req)
-	var said []byte
+	var answer []byte
 	if err == nil {
-		said, err = io.ReadAll(res.Body)
+		answer, err = io.ReadAll(res.Body)
 		_ = res.Body.Close()
 	}
 	now := time.Now()
@@ -116,7 +116,7 @@ func (l *Load) Send(ctx context.Context, data string) {
 	case err != nil:
 		l.failed = append(l.failed, err.Error())
 	default:
-		l.failed = append(l.failed, res.Status+": "+string(said))
+		l.failed = append(l.failed, res.Status+": "+string(answer))
 	}
 }
 

@@ -37,11 +37,11 @@ func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
 	c.Dir = t.TempDir()
-	var said strings.Builder
-	c.Stderr = &said
+	var stderr strings.Builder
+	c.Stderr = &stderr
 	b, err := c.Output()
 	if err != nil {
-		err = fmt.Errorf("precept %s: %w\n%s", strings.Join(args, " "), err, said.String())
+		err = fmt.Errorf("precept %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
 	}
 	return string(b), err
 }

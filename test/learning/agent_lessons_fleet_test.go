@@ -121,8 +121,8 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			harness.Eventually(t, "half of them to be judged", func() bool { return asked.Load() > sessions/2 })
-			if _, told, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(told, "another distiller reads the new sessions of default") {
-				t.Errorf("a second distiller during the first: %d %s", code, told)
+			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
+				t.Errorf("a second distiller during the first: %d %s", code, output)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -134,9 +134,9 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 				expire(t, rds, "claim:distill:")
 			}
 			var sum struct{ Read, Unchanged, Judged int }
-			out, told, code := harness.Verb(t, "", distil...)
+			out, output, code := harness.Verb(t, "", distil...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("got code %d, out %s, told %s, want exit code 0 and no error", code, out, told)
+				t.Fatalf("got code %d, out %s, told %s, want exit code 0 and no error", code, out, output)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
 				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())

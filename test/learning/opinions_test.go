@@ -85,13 +85,13 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
 				t.Errorf("got %+v, want o not nil and *o = %+v", o, (report.Opinions{Ignored: 2}))
 			}
-			_, told, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
-			if code != 0 || !strings.Contains(told, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
-				t.Errorf(`got code %d, told %s, want exit code 0 and told with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, told)
+			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
+			if code != 0 || !strings.Contains(output, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
+				t.Errorf(`got code %d, told %s, want exit code 0 and told with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
-			if _, told, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(told, "opinion") {
-				t.Errorf(`got %q, want a text without "opinion"`, told)
+			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {
+				t.Errorf(`got %q, want a text without "opinion"`, output)
 			}
 		})
 	}

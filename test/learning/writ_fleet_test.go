@@ -16,11 +16,11 @@ import (
 func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
-	var says []string
+	var replies []string
 	for n := range turns {
-		says = append(says, fmt.Sprintf("/lesson cache number %d: Clear cache %d first.", n, n))
+		replies = append(replies, fmt.Sprintf("/lesson cache number %d: Clear cache %d first.", n, n))
 	}
-	up := newScriptedModel(t, true, says...)
+	up := newScriptedModel(t, true, replies...)
 	shared := []string{
 		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
@@ -45,7 +45,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 			}
 		}
 		seen = strings.Join(got, "\n")
-		a.Assistant(says[n])
+		a.Assistant(replies[n])
 	}
 
 	owns := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }

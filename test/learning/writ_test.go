@@ -273,13 +273,13 @@ func TestAnswersInTheWordsOfTheSpecification(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), append(harness.Always(&harness.Model{Server: u.Server}, t.TempDir()), "--writ-enabled")...)
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 	var answers []string
-	for i, said := range u.replies {
+	for i, reply := range u.replies {
 		a.User("Go on.")
 		a.Send(false)
 		if got := u.texts(t); i > 0 {
 			answers = append(answers, got[len(got)-1])
 		}
-		a.Assistant(said)
+		a.Assistant(reply)
 		waitForResults(t, []int{3, 5, 5}[i], p)
 	}
 	quarantined := func(id string) string {
@@ -302,11 +302,11 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 	for _, kind := range []string{"files", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			commands := func(task string) string {
-				var said strings.Builder
+				var reply strings.Builder
 				for i := range each {
-					fmt.Fprintf(&said, "/lesson page %d of %s: Read page %d of %s first.\n", i, task, i, task)
+					fmt.Fprintf(&reply, "/lesson page %d of %s: Read page %d of %s first.\n", i, task, i, task)
 				}
-				return said.String()
+				return reply.String()
 			}
 			var requests sync.Map // last request at the upstream, by session
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -314,11 +314,11 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 				_, task, _ := strings.Cut(string(body), "Go on with ")
 				task = task[:len("task-00")]
 				requests.Store(task, string(body))
-				said := "Fine."
+				reply := "Fine."
 				if !strings.Contains(string(body), "And now?") {
-					said = commands(task)
+					reply = commands(task)
 				}
-				_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-"+task, said))
+				_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-"+task, reply))
 			}))
 			defer up.Close()
 			lessons := t.TempDir()

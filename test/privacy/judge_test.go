@@ -68,10 +68,10 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			harness.MustVerb(t, "import", past, "--data-dir", dir)
 			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
-			says, fails := judgeSays(t, canary, http.StatusOK), judgeSays(t, canary, http.StatusForbidden)
+			answering, refusing := judgeSays(t, canary, http.StatusOK), judgeSays(t, canary, http.StatusForbidden)
 			all := map[string]string{}
 			drafts := false
-			for i, more := range [][]string{{fails}, {says, "--dry-run"}, {says, "--dry-run", "--json"}, {says}, {says, "--json"}} {
+			for i, more := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
 				out, complaints, _ := harness.Verb(t, "", slices.Concat(distill, more)...)
 				all[fmt.Sprint("output of run ", i, more)], all[fmt.Sprint("errors of run ", i, more)] = out, complaints
 				drafts = drafts || strings.Contains(out, "for the build")

@@ -84,11 +84,11 @@ func TestOptedOutTurnLeavesOnNoWay(t *testing.T) {
 				if code != http.StatusOK {
 					t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 				}
-				var said struct{ Choices []struct{ Message any } }
-				if err := json.Unmarshal([]byte(answer), &said); err != nil || len(said.Choices) == 0 {
+				var completion struct{ Choices []struct{ Message any } }
+				if err := json.Unmarshal([]byte(answer), &completion); err != nil || len(completion.Choices) == 0 {
 					t.Fatalf("got %s, error %v, want a message", answer, err)
 				}
-				list = append(list, said.Choices[0].Message)
+				list = append(list, completion.Choices[0].Message)
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
 			turn(loud, user("Begin with "+visible))

@@ -270,8 +270,8 @@ func TestComposeSettingsRun(t *testing.T) {
 	if password := secret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
 		t.Errorf("the command line of Redis: %q", line)
 	}
-	if said, err := server.Do("PING"); err == nil {
-		t.Errorf("Redis answers %q without a password", said)
+	if reply, err := server.Do("PING"); err == nil {
+		t.Errorf("Redis answers %q without a password", reply)
 	}
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)

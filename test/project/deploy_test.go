@@ -86,11 +86,11 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
 	c.Dir, c.Env = t.TempDir(), pairs(env)
 	c.Env = append(c.Env, "PATH="+os.Getenv("PATH"))
-	var said bytes.Buffer
-	c.Stderr = &said
+	var output bytes.Buffer
+	c.Stderr = &output
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("got error %v, said.String() %s, want no error", err, said.String())
+		t.Fatalf("got error %v, said.String() %s, want no error", err, output.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)

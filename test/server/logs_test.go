@@ -61,7 +61,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	chat := func(words string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + words + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
-	told := map[string]string{ // request id of the response, by failure
+	requestIDs := map[string]string{ // request id of the response, by failure
 		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
 		"an upstream that hangs up":              ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
 		"an upstream that speaks something else": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
@@ -77,7 +77,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
-	told["a lesson that cannot be written"] = ask(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
+	requestIDs["a lesson that cannot be written"] = ask(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
 	redis.Freeze(t)
 	ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // waits in the outbox
 	redis.Thaw(t)
@@ -95,7 +95,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		named[line.Request] = true
 	}
-	for what, id := range told {
+	for what, id := range requestIDs {
 		if id == "" || !named[id] {
 			t.Errorf("%s: no line of the log names the request %q", what, id)
 		}

@@ -61,13 +61,13 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
-	said := next()
-	if p.Ready(dir); said != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
-		t.Errorf("got %q, want %q", said, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
+	message := next()
+	if p.Ready(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
+		t.Errorf("got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
 	}
 	p.Signal(syscall.SIGTERM)
-	if said := next(); !strings.HasPrefix(said, "STOPPING=1\n") {
-		t.Errorf("got %q, want a text with the prefix \"STOPPING=1\\n\"", said)
+	if message := next(); !strings.HasPrefix(message, "STOPPING=1\n") {
+		t.Errorf("got %q, want a text with the prefix \"STOPPING=1\\n\"", message)
 	}
 	if code := p.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -102,10 +102,10 @@ func TestServeMistakesNameTheRemedy(t *testing.T) {
 	t.Cleanup(taken.Close)
 	dir := t.TempDir()
 	cases := []struct {
-		name  string
-		flags []string
-		code  int
-		says  string
+		name    string
+		flags   []string
+		code    int
+		wantLog string
 	}{
 		{"port taken", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "free the address"},
 		{"configuration", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
@@ -115,8 +115,8 @@ func TestServeMistakesNameTheRemedy(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			p := harness.Launch(t, dir, nil, tc.flags...)
-			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.says) {
-				t.Errorf("exit %d, want %d and %q:\n%s", code, tc.code, tc.says, p.Log.String())
+			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.wantLog) {
+				t.Errorf("exit %d, want %d and %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
 			}
 		})
 	}
@@ -215,8 +215,8 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	if opens("first") {
 		t.Error("the first token still opens")
 	}
-	if status, said := harness.Get(t, p.Admin+"/api/export", "looker"); !opens("looker") || status != 403 || !strings.Contains(said, "viewer") {
-		t.Errorf("a viewer's token came with the reload: %d %s", status, said)
+	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !opens("looker") || status != 403 || !strings.Contains(body, "viewer") {
+		t.Errorf("a viewer's token came with the reload: %d %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics is public now: %d", status)

@@ -83,7 +83,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of readyz and doctor", func() bool {
 			before()
-			if _, says := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(says) != want {
+			if _, body := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(body) != want {
 				return false
 			}
 			var d answer

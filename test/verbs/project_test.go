@@ -85,8 +85,8 @@ func TestReportCountsOpenSessions(t *testing.T) {
 		out := harness.MustVerb(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
 		return strings.Contains(strings.Join(strings.Fields(out), " "), want)
 	})
-	code, out, said := runIn(t, data, nil, "export", "--data-dir", data)
-	if code != 0 || out != "" || !strings.Contains(said, want+" The export has no samples of open sessions.") {
-		t.Errorf("export: code %d, output %q, message %q, want no line and the open session", code, out, said)
+	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
+	if code != 0 || out != "" || !strings.Contains(stderr, want+" The export has no samples of open sessions.") {
+		t.Errorf("export: code %d, output %q, message %q, want no line and the open session", code, out, stderr)
 	}
 }

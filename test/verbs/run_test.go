@@ -39,7 +39,7 @@ func TestTalk(t *testing.T) {
 }
 
 // runIn runs precept run in its own folder, and returns its exit code and output.
-func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, said string) {
+func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	var o, e bytes.Buffer
@@ -70,9 +70,9 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 				harness.Start(t, data, append(harness.Always(m, lessons), "--reward-close-after", "1s")...)
 			}
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
-			code, out, said := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
+			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
 			if code != 7 {
-				t.Fatal("the exit status is the agent's:", code, out, said)
+				t.Fatal("the exit status is the agent's:", code, out, stderr)
 			}
 			m.Mu.Lock()
 			last := m.Asked[len(m.Asked)-1]
@@ -80,8 +80,8 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 			if !strings.Contains(last.Raw, "[check-the-target]") {
 				t.Error("no lesson reached the model:", last.Raw)
 			}
-			if !strings.Contains(said, "the verifier failed; session ci-42") || !strings.Contains(said, "1 failure recorded") {
-				t.Errorf(`got %q, want a text with "the verifier failed; session ci-42" and a text with "1 failure recorded"`, said)
+			if !strings.Contains(stderr, "the verifier failed; session ci-42") || !strings.Contains(stderr, "1 failure recorded") {
+				t.Errorf(`got %q, want a text with "the verifier failed; session ci-42" and a text with "1 failure recorded"`, stderr)
 			}
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
 				t.Errorf(`got %q, want a text with "F401 unused thing" and a text with "**Intent ID:** ci-42"`, string(b))
@@ -89,8 +89,8 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
 				t.Error("run.json:", err)
 			}
-			if !strings.Contains(said, "(joined)") {
-				t.Error("the verdict did not find its session:", said)
+			if !strings.Contains(stderr, "(joined)") {
+				t.Error("the verdict did not find its session:", stderr)
 			}
 			if running {
 				verdictOf(t, dir, data)
@@ -111,9 +111,9 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	flags := append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")
 	harness.Start(t, data, flags...)
 	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
-	code, out, said := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
-	if code != 0 || !strings.Contains(said, "the verifier failed; run ci-7 (joined)") {
-		t.Fatalf(`got code %d, out %q, said %q, want exit code 0 and said with "the verifier failed; run ci-7 (joined)"`, code, out, said)
+	code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
+	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
+		t.Fatalf(`got code %d, out %q, said %q, want exit code 0 and said with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
 	}
 	verdictOf(t, dir, data)
 	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
@@ -208,18 +208,18 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 		{"--session a --correct @" + filepath.Join(dir, "nowhere"), 1, ""},
 		{"--session a --approve --source robot", 1, ""},
 	} {
-		code, out, said := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
-		if code != c.code || !strings.Contains(out, c.out) || code != 0 && said == "" {
-			t.Errorf("%s: got code %d, out %s, said %s, want status %d, out with %q and (exit code 0 or a non-empty said)", c.args, code, out, said, c.code, c.out)
+		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.out) || code != 0 && stderr == "" {
+			t.Errorf("%s: got code %d, out %s, said %s, want status %d, out with %q and (exit code 0 or a non-empty said)", c.args, code, out, stderr, c.code, c.out)
 		}
 	}
-	code, _, said := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
-	if code != 1 || !strings.Contains(said, "precept serve") {
-		t.Errorf(`got code %d, said %q, want exit code 1 and said with "precept serve"`, code, said)
+	code, _, stderr := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
+	if code != 1 || !strings.Contains(stderr, "precept serve") {
+		t.Errorf(`got code %d, said %q, want exit code 1 and said with "precept serve"`, code, stderr)
 	}
-	code, _, said = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
+	code, _, stderr = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
 	if code != 0 {
-		t.Errorf("got code %d, said %q, want exit code 0", code, said)
+		t.Errorf("got code %d, said %q, want exit code 0", code, stderr)
 	}
 }
 

@@ -108,8 +108,8 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 			t.Errorf("the log does not say %q", line)
 		}
 	}
-	if status, says := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(says, "degraded") {
-		t.Errorf("/readyz: %d %s", status, says)
+	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
+		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if lessonInjected(l) {
 		t.Error("a session got a lesson before the fleet's salt was known")

@@ -22,7 +22,7 @@ import (
 )
 
 // exchangeBytes sends bytes on a connection, and returns the response and the time until the connection closed.
-func (b *bubbled) exchangeBytes(said string) (answer string, open time.Duration) {
+func (b *bubbled) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
 	if err != nil {
@@ -30,7 +30,7 @@ func (b *bubbled) exchangeBytes(said string) (answer string, open time.Duration)
 	}
 	defer func() { _ = c.Close() }()
 	began := time.Now()
-	if _, err := io.WriteString(c, said); err != nil {
+	if _, err := io.WriteString(c, sent); err != nil {
 		b.t.Fatal(err)
 	}
 	text, err := io.ReadAll(c)

@@ -100,17 +100,17 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body := send(t, http.MethodGet, l.admin+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
-	var told struct {
+	var listing struct {
 		Lessons []struct {
 			Slug     string   `json:"slug"`
 			Injected int64    `json:"n_injected"`
 			Mean     *float64 `json:"mean_injected"`
 		} `json:"lessons"`
 	}
-	if err := json.Unmarshal([]byte(body), &told); err != nil || len(told.Lessons) != 1 || told.Lessons[0].Slug != "look-first" {
+	if err := json.Unmarshal([]byte(body), &listing); err != nil || len(listing.Lessons) != 1 || listing.Lessons[0].Slug != "look-first" {
 		t.Fatalf(`got error %v, body %s, want no error, one entry in Lessons and Lessons[0].Slug = "look-first"`, err, body)
 	}
-	if row := told.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
+	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("the admin API returns %+v, the server %+v", row, r.Lessons[0])
 	}
 	if err := l.ends(); err != nil {
@@ -245,10 +245,10 @@ func TestServerReportsItsAddresses(t *testing.T) {
 		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {
 			source := flags(t, map[string]string{"log.format": "json", "log.level": "error"})
 			cfg := loaded(t, source)
-			var said console
+			var output console
 			states := make(chan string, 10)
 			s := server.New(server.Options{
-				Tools: outside(), Config: cfg, Source: source, Console: &said,
+				Tools: outside(), Config: cfg, Source: source, Console: &output,
 				Notify: func(_ context.Context, state string) error {
 					states <- state
 					if fails {
@@ -269,7 +269,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Errorf("the service manager got %q, want %q", up, want)
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, at.Data, at.Admin)
-			if !said.contains(line) {
+			if !output.contains(line) {
 				t.Errorf("the log does not say %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {

@@ -40,9 +40,9 @@ func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
 // minute for a store that is unavailable. A step that a stop interrupts has not failed.
 func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
+		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
-		f := &failures{log: slog.New(slog.NewTextHandler(&said, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
+		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
 		away := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // 100 seconds
 			f.failed("close", errors.New("odd"))
@@ -56,18 +56,18 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 		for text, want := range map[string]int{
 			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
-			if n := strings.Count(said.String(), text); n != want {
+			if n := strings.Count(output.String(), text); n != want {
 				t.Errorf("%q is logged %d times, want %d", text, n, want)
 			}
 		}
-		said.Reset()
+		output.Reset()
 		f.storeRecovered()
 		f.failed("write", away) // a new failure soon after a recovery
 		time.Sleep(logEvery)
 		f.failed("write", away)
 		f.failed("write", away)
-		if n := strings.Count(said.String(), "exchanges wait in the outbox"); n != 1 {
-			t.Errorf("after a recovery: %d lines, want 1:\n%s", n, said.String())
+		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {
+			t.Errorf("after a recovery: %d lines, want 1:\n%s", n, output.String())
 		}
 		families, err := registry.Gather()
 		if err != nil {

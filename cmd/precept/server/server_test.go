@@ -221,9 +221,9 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []bool{true, false} {
-		var said console
+		var output console
 		s := server.New(server.Options{
-			Tools: outside(), Config: cfg, Source: source, Console: &said,
+			Tools: outside(), Config: cfg, Source: source, Console: &output,
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan error, 1)
@@ -234,11 +234,11 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Fatal(err)
 		}
-		if !said.contains("dashboard: http://127.0.0.1:") {
+		if !output.contains("dashboard: http://127.0.0.1:") {
 			t.Errorf("start %d: the console lacks the address of the dashboard", n+1)
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
-			if said.contains(text) != want {
+			if output.contains(text) != want {
 				t.Errorf("start %d: the console contains %q: %v, want %v", n+1, text, !want, want)
 			}
 		}

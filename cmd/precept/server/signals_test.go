@@ -127,14 +127,14 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	for _, wrong := range []struct{ text, says string }{
+	for _, wrong := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
 		{"", "the configuration file is empty"},
 		{"bandit: [\n", "is not YAML"},
 	} {
 		write(wrong.text)
-		eventually(t, wrong.says+" in the log", func() bool { return l.console.contains(wrong.says) })
-		eventually(t, wrong.says+" on the health page", func() bool { return strings.Contains(health(), wrong.says) })
+		eventually(t, wrong.message+" in the log", func() bool { return l.console.contains(wrong.message) })
+		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
 		if l.console.contains("level=DEBUG") {
 			t.Errorf("%q: a part of the faulty file was applied", wrong.text)
 		}

@@ -17,8 +17,8 @@ import (
 // the failure and does not restart.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
-		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &said})
+		var output bytes.Buffer
+		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &output})
 		ctx, stop := context.WithCancel(t.Context())
 		began, attempts := time.Now(), 0
 		over := make(chan error, 1)
@@ -33,8 +33,8 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if attempts != 3 || strings.Count(said.String(), "background worker panicked") != 2 || strings.Contains(said.String(), "thrown by the test") {
-			t.Errorf("%d attempts, and the log says\n%s", attempts, said.String())
+		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
+			t.Errorf("%d attempts, and the log says\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-over; err != nil || time.Since(began) != time.Minute {
