@@ -21,8 +21,9 @@ type access struct {
 	publicMetrics bool
 }
 
-// digest parses an Access. listen is the address of the admin listener, whose host name is accepted, too.
-func digest(a Access, listen string) (*access, error) {
+// parseAccess returns the parsed form of an Access. listen is the address of the admin listener; the
+// host name of listen is accepted in a Host header, too.
+func parseAccess(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken

@@ -132,7 +132,7 @@ func (s *Server) apiForget(c echo.Context) error {
 	case r.Tenant == "":
 		r.Tenant = "default"
 	}
-	c.Set(detailKey, when(r.All, "tenant deleted", "session deleted"))
+	c.Set(detailKey, ifElse(r.All, "tenant deleted", "session deleted"))
 	n, err := s.erase(c, r.Tenant, r.Session)
 	return answer(c, map[string]int{"forgotten": n}, err)
 }

@@ -28,7 +28,7 @@ const (
 type audit struct {
 	path string // "": the log is kept in memory only
 	mu   sync.Mutex
-	list []Noted // newest actions, oldest first; at most 2*auditShown
+	list []AuditEntry // newest actions, oldest first; at most 2*auditShown
 }
 
 // openAudit returns the audit log of a data directory with its newest actions. With an error the log is
@@ -54,7 +54,7 @@ func openAudit(dir string) (*audit, error) {
 	}
 	tail, err := io.ReadAll(f)
 	for line := range bytes.Lines(tail) {
-		var n Noted
+		var n AuditEntry
 		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line, and a line of a crash, may be cut
 			a.remember(n)
 		}
@@ -63,7 +63,7 @@ func openAudit(dir string) (*audit, error) {
 }
 
 // remember adds an action to the list in memory.
-func (a *audit) remember(n Noted) {
+func (a *audit) remember(n AuditEntry) {
 	a.list = append(a.list, n)
 	if len(a.list) > 2*auditShown {
 		a.list = slices.Clone(a.list[auditShown:])
@@ -71,7 +71,7 @@ func (a *audit) remember(n Noted) {
 }
 
 // add adds an action to the list in memory and appends it to the file.
-func (a *audit) add(n Noted) error {
+func (a *audit) add(n AuditEntry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.remember(n)
@@ -86,10 +86,10 @@ func (a *audit) add(n Noted) error {
 }
 
 // latest returns the newest actions, the newest first.
-func (a *audit) latest() []Noted {
+func (a *audit) latest() []AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := append([]Noted{}, a.list[max(0, len(a.list)-auditShown):]...)
+	out := append([]AuditEntry{}, a.list[max(0, len(a.list)-auditShown):]...)
 	slices.Reverse(out)
 	return out
 }

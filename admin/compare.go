@@ -224,7 +224,7 @@ func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 				if found[slug] == nil {
 					found[slug] = &ComparedLesson{Slug: slug}
 				}
-				side := when(i == 0, &found[slug].A, &found[slug].B)
+				side := ifElse(i == 0, &found[slug].A, &found[slug].B)
 				side.Sessions++
 				if x.Reward != nil {
 					side.sum, side.rewarded = side.sum+*x.Reward, side.rewarded+1

@@ -153,7 +153,7 @@ func (a axis) scale() g.Node {
 	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
 		if x != 0 {
-			text = withSign(x*100, when(a.step < 0.01, 1, 0))
+			text = withSign(x*100, ifElse(a.step < 0.01, 1, 0))
 		}
 		return g.Group{
 			g.El("text", g.Attr("x", a.place(x)), g.Attr("y", "16"), g.Text(text)),
@@ -178,7 +178,7 @@ func (a axis) plot(e *effect, truth *float64) g.Node {
 // row draws one row with a label and a colour.
 func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
-		return stroke(when(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
+		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
 	})
 	below := func(x float64) bool { return x < a.lo-1e-9 }
 	above := func(x float64) bool { return x > a.hi+1e-9 }

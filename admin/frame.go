@@ -16,26 +16,26 @@ import (
 	"precept/inject/lesson"
 )
 
-// shown is a page as its handler makes it; Server.show adds the frame.
-type shown struct {
+// pageContent is the part of a page that its handler makes. Server.show adds the frame.
+type pageContent struct {
 	Title   string
 	Main    func(frame) g.Node // the content of the page
 	Head    g.Node             // scripts and style sheets of this page alone; nil: none
 	Live    bool               // the page refreshes itself
-	Counted counted
+	Counted countedAt
 	Problem string // reason for missing parts
 	Err     error  // reason for a missing page, with the status of the response
 }
 
-// counted holds the time at which the figures of a page were counted.
-type counted struct {
+// countedAt holds the time at which the figures of a page were counted.
+type countedAt struct {
 	At  time.Time
 	Old bool // newer figures are being computed
 }
 
 // frame holds the navigation and the request of a page, and makes links and forms.
 type frame struct {
-	page   shown
+	page   pageContent
 	Nav    []link
 	Tenant string
 	CSRF   string // empty for a program with a token, whose pages have no forms
@@ -175,11 +175,11 @@ func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children
 // down is true, else the smallest first. The second click reverses the order.
 func (f frame) sorter(key, name, text string, down bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
-	first := when(down, 1, 0)
-	next, arrow := first, when(text == "", "↕", "")
+	first := ifElse(down, 1, 0)
+	next, arrow := first, ifElse(text == "", "↕", "")
 	for i, mark := range []string{"▲", "▼"} {
 		if f.query.Get("sort") == keys[i] {
-			next, arrow = when(i == first, 1-first, first), mark
+			next, arrow = ifElse(i == first, 1-first, first), mark
 		}
 	}
 	return h.A(

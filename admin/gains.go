@@ -54,8 +54,8 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	return append(
 		[]stat{
 			effectStat("together", together(&r.Global)),
-			statOf("treated", count(r.Global.NTreated), when(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.ArmTreated)),
-			statOf("control", count(r.Global.NControl), when(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.ArmControl)),
+			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.ArmTreated)),
+			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.ArmControl)),
 			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.Link("/lessons", "verdict", "helps")),
 		},
 		costs(f, &lately, p, m)...)
@@ -67,9 +67,9 @@ func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
 	if m.known {
-		key, note = "session-cost", "cost "+p.amount(m.price.Of(lately.TokensAdded, 0, 0))+" without a cache"
+		key, note = "session-cost", "cost "+p.amount(m.price.Cost(lately.TokensAdded, 0, 0))+" without a cache"
 		session = func(s report.Spent) string {
-			return p.amount(m.price.Of(s.Input, s.Cached, 0) / float64(s.Sessions))
+			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
 	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.ArmInjected))}

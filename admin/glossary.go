@@ -80,10 +80,10 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// word returns the name of a term as a button that shows the definition.
-func word(key string) g.Node { return wordOf(termOf(key)) }
+// termButton returns a button with the name of a term, which opens the definition.
+func termButton(key string) g.Node { return buttonOf(termOf(key)) }
 
-func wordOf(t term) g.Node {
+func buttonOf(t term) g.Node {
 	return h.Button(
 		h.Type("button"), h.Class("term"), h.PopoverTarget("def-"+t.Key), h.Title(t.Text), g.Text(t.Name),
 	)
@@ -112,7 +112,7 @@ func statOf(key, value, note, tone string) stat { return stat{termOf(key), value
 
 // linked returns the figure with a link to the sessions or lessons behind its value.
 func (s stat) linked(href string) stat {
-	s.href = when(s.value == "0" || s.value == none || s.value == stillCounting, "", href)
+	s.href = ifElse(s.value == "0" || s.value == none || s.value == stillCounting, "", href)
 	return s
 }
 
@@ -134,9 +134,9 @@ func figures(list []stat) g.Node {
 		unit := s.unit()
 		return h.Div(
 			toned(s.tone),
-			h.Dt(wordOf(s.term)),
+			h.Dt(buttonOf(s.term)),
 			h.Dd(
-				when(s.href == "",
+				ifElse(s.href == "",
 					h.Span(h.Class("value"), g.Text(s.value)),
 					h.A(h.Class("value"), h.Href(s.href), labelled(s.term.Name+": "+s.value+" "+unit), g.Text(s.value))),
 				g.If(unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text(unit))}),

@@ -165,9 +165,9 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		err := next(c)
 		_, browser := c.Get(sessionKey).(*session)
-		n := Noted{
+		n := AuditEntry{
 			At:     s.options.Now().UTC(),
-			Who:    remoteIP(r).String() + when(browser, ", browser, ", ", token, ") + holderOf(c).String(),
+			Who:    remoteIP(r).String() + ifElse(browser, ", browser, ", ", token, ") + holderOf(c).String(),
 			Action: r.Method + " " + c.Path(), Status: c.Response().Status,
 		}
 		if slug := param(c, "slug"); slug != "" {
@@ -210,7 +210,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
 		if wantsHTML(c.Request()) {
-			return s.show(c, shown{Title: "for operators", Main: refusedPage, Err: refused})
+			return s.show(c, pageContent{Title: "for operators", Main: refusedPage, Err: refused})
 		}
 		return refused
 	}
@@ -228,8 +228,8 @@ func (s *Server) fail(err error, c echo.Context) {
 	}
 	_, loggedIn := c.Get(holderKey).(holder)
 	if loggedIn && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		pageTitle := when(response.Code == http.StatusNotFound, "Page not found", "The request failed")
-		if s.show(c, shown{Title: pageTitle, Main: failedPage, Err: response}) == nil {
+		pageTitle := ifElse(response.Code == http.StatusNotFound, "Page not found", "The request failed")
+		if s.show(c, pageContent{Title: pageTitle, Main: failedPage, Err: response}) == nil {
 			return
 		}
 	}

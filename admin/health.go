@@ -23,7 +23,7 @@ type Health struct {
 	Config   []configs.Setting `json:"config"`
 	Hash     string            `json:"config_hash"`            // equal to config_hash in samples
 	Fault    string            `json:"config_fault,omitempty"` // error of the last reload; empty: none
-	Audit    []Noted           `json:"audit"`                  // the newest actions
+	Audit    []AuditEntry      `json:"audit"`                  // the newest actions
 }
 
 // Account counts every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
@@ -67,9 +67,9 @@ type Since struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// Noted is one entry of the audit log. An entry names a session by its id. The name that a client gave to
+// AuditEntry is one entry of the audit log. An entry names a session by its id. The name that a client gave to
 // the session is personal data, and must not stay after the session is deleted.
-type Noted struct {
+type AuditEntry struct {
 	At     time.Time `json:"at"`
 	Who    string    `json:"who"` // address, with a browser's session or a program's token
 	Action string    `json:"action"`

@@ -35,7 +35,7 @@ func (s *Server) help(c echo.Context) error {
 		return fmt.Errorf("list the decisions: %w", err)
 	}
 	words := c.QueryParam("q")
-	return s.show(c, shown{Title: "help", Main: func(f frame) g.Node {
+	return s.show(c, pageContent{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
 			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
 			filters("/help", "Documentation", f.clear("q"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
@@ -128,7 +128,7 @@ func (s *Server) helpPage(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the help page %s: %w", name, err)
 	}
-	return s.show(c, shown{Title: titleOf(raw), Main: func(frame) g.Node {
+	return s.show(c, pageContent{Title: titleOf(raw), Main: func(frame) g.Node {
 		return g.Group{
 			h.P(h.Class("crumb"), h.A(h.Href("/help"), g.Text("Help"))),
 			contents(raw),

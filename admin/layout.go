@@ -10,7 +10,7 @@ import (
 )
 
 // show answers with a page inside the frame.
-func (s *Server) show(c echo.Context, v shown) error {
+func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
 		known := s.explain(c, v.Err)

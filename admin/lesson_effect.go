@@ -50,7 +50,7 @@ func effectText(r *report.Row) (value, note string) {
 func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	e := rowEffect(r)
 	mean := func(x *float64) string { // a mean of few sessions is not stated
-		return when(e == nil, "", "mean reward "+fixed(x, 3))
+		return ifElse(e == nil, "", "mean reward "+fixed(x, 3))
 	}
 	out := []stat{
 		effectStat("effect", r),
@@ -107,7 +107,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	switch {
 	case m.known:
-		return statOf("lesson-money", p.amount(m.price.Of(r.TokensTotal, 0, 0)), p.amount(m.price.Of(r.Tokens, 0, 0))+" an injection", "")
+		return statOf("lesson-money", p.amount(m.price.Cost(r.TokensTotal, 0, 0)), p.amount(m.price.Cost(r.Tokens, 0, 0))+" an injection", "")
 	case m.reading:
 		return statOf("lesson-money", stillCounting, "", "")
 	}
@@ -154,7 +154,7 @@ func looksTable(looks []report.PlannedTrial) g.Node {
 			g.Map(looks, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Rewarded, l.Planned), points(l.Effect)),
-					wordCells(g.Text(when(l.Taken, string(l.Verdict), "not yet"))),
+					wordCells(g.Text(ifElse(l.Taken, string(l.Verdict), "not yet"))),
 				)
 			}),
 		),

@@ -35,7 +35,7 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 	}
 	read := g.Group{
 		g.Text(" They were read at "), timeOf(x.survey.Made),
-		g.Text(when(x.old, "; newer sessions are being read and will appear here.", ".")),
+		g.Text(ifElse(x.old, "; newer sessions are being read and will appear here.", ".")),
 	}
 	arms := x.survey.Rewards(slug)
 	if arms == nil {
@@ -43,7 +43,7 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 	}
 	return g.Group{
 		quiet(
-			g.Text("Share of the sessions of each arm, by "), word("reward"), g.Text(". Of "+count(x.survey.Sessions)+
+			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+count(x.survey.Sessions)+
 				" stored sessions since "+x.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
 			read,
 		),

@@ -158,6 +158,6 @@ func targets(list []lesson.Target) (out []string) {
 // findingList returns the findings of the checks.
 func findingList(list []lesson.Finding) g.Node {
 	return h.Ul(h.Class("checks"), some(list, h.Li, func(f lesson.Finding) g.Node {
-		return h.Li(h.Class(when(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))
+		return h.Li(h.Class(ifElse(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))
 	}))
 }

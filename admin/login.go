@@ -23,7 +23,7 @@ type entryPage struct {
 // counts the wrong tokens of some seconds.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
-	f := s.throttle.wrong(ip)
+	f := s.throttle.countWrong(ip)
 	if f.log {
 		s.log(c).Warn("admin token refused", "ip", ip.String(), "count", f.count)
 	}
@@ -103,10 +103,10 @@ func (s *Server) logout(c echo.Context) error {
 }
 
 // cookie returns the session cookie with a maximum age in seconds. The attribute Secure is set only for a
-// browser that uses HTTPS, directly or before a proxy; without TLS, as on loopback, some browsers do not
-// send a secure cookie.
+// browser that uses HTTPS, to this server or to a proxy before this server. Over HTTP, as on loopback,
+// some browsers do not send a cookie with the attribute.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
+	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
 		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Scheme() == "https",
 	}

@@ -15,7 +15,7 @@ import (
 type netResult struct {
 	sessions int64   // number of treated sessions with a reward
 	effect   *effect // effect of all lessons together; nil: too little data, or not reliable
-	invalid  bool    // the coins or the reporting are off
+	invalid  bool    // the report has found a fault in the coins or in the reporting of rewards
 	tokens   int64   // inserted tokens, scaled to these sessions
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens
@@ -50,9 +50,9 @@ func (n netResult) amount(x float64) string {
 // html returns the first figure of the overview with its parts: the net result in money, or the gain in
 // sessions if a price is missing.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.Session > 0 && n.mean.known // no net without a cost
-	missing := when(n.invalid, none, stillCounting)
-	key, value, note := when(priced, "net", "gain"), missing, when(n.invalid, "not reliable", "too few control sessions")
+	priced := n.prices.Session > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
+	missing := ifElse(n.invalid, none, stillCounting)
+	key, value, note := ifElse(priced, "net", "gain"), missing, ifElse(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""
 	tone := n.effect.tone()
 	if n.effect != nil {
@@ -88,12 +88,12 @@ func (n netResult) html(f frame) g.Node {
 	}
 	hint := ""
 	if !priced {
-		hint = when(n.mean.reading, "The prices of the models are being counted …", "Set admin.session_value and prices to see the net in money.")
+		hint = ifElse(n.mean.reading, "The prices of the models are being counted …", "Set admin.session_value and prices to see the net in money.")
 	}
 	return h.Section(
 		h.Class("net"), labelledBy("net"),
 		h.Div(
-			h.H2(h.ID("net"), word(key)),
+			h.H2(h.ID("net"), termButton(key)),
 			h.P(h.Class("value "+tone), g.Text(value)), h.P(h.Class("quiet"), g.Text(note)),
 		),
 		h.Div(

@@ -46,7 +46,7 @@ func (s *Server) breakdown(c echo.Context) error {
 		v.by = dimensions()[i]
 	}
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
-	page := shown{Title: "Breakdown", Main: v.html, Live: old}
+	page := pageContent{Title: "Breakdown", Main: v.html, Live: old}
 	switch v.reading = errors.Is(err, errComputing); {
 	case v.reading:
 	case err != nil:
@@ -54,7 +54,7 @@ func (s *Server) breakdown(c echo.Context) error {
 		page.Live, page.Problem = false, "The stored sessions cannot be read; the log has the reason. "+
 			"Requests are not affected."
 	default:
-		v.survey, page.Counted = survey, counted{survey.Made, old}
+		v.survey, page.Counted = survey, countedAt{survey.Made, old}
 		all, _ := survey.Cells(v.by.Key)
 		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.Enough })
 		v.thin = len(all) - len(v.cells)
@@ -116,9 +116,9 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
 		),
 		columns(
-			words(v.by.Name, "Lesson"), column(word("exploratory"), unit("points")),
-			axis.head("Forest plot"), column(word("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
-			column(word("injected"), unit("sessions")), column(word("withheld"), unit("sessions")),
+			words(v.by.Name, "Lesson"), column(termButton("exploratory"), unit("points")),
+			axis.head("Forest plot"), column(termButton("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
+			column(termButton("injected"), unit("sessions")), column(termButton("withheld"), unit("sessions")),
 		),
 		h.TBody(rows),
 	)
@@ -148,8 +148,8 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		axis.cell(e, nil),
 		cell("Corrected interval, points", g.Text(e.interval())),
 		cell("As measured, points", g.Text(points(&x.Effect))),
-		cell("Injected, sessions", side(x.Injected, when(x.Slug == "", store.ArmTreated, store.ArmInjected))),
-		cell("Withheld, sessions", side(x.Withheld, when(x.Slug == "", store.ArmControl, store.ArmWithheld))),
+		cell("Injected, sessions", side(x.Injected, ifElse(x.Slug == "", store.ArmTreated, store.ArmInjected))),
+		cell("Withheld, sessions", side(x.Withheld, ifElse(x.Slug == "", store.ArmControl, store.ArmWithheld))),
 	)
 }
 

@@ -54,7 +54,7 @@ func (s *Server) apiCompare(c echo.Context) error {
 func (s *Server) comparePage(c echo.Context) error {
 	x, old, err := s.readComparison(c, patience)
 	v := compareView{c: x, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
-	page := shown{Title: "compare", Main: v.html, Live: old}
+	page := pageContent{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
 		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
 			err = storeFault(err)
@@ -66,7 +66,7 @@ func (s *Server) comparePage(c echo.Context) error {
 
 func (v *compareView) html(f frame) g.Node {
 	c := &v.c
-	other := when(c.By == "model", "agent", "model")
+	other := ifElse(c.By == "model", "agent", "model")
 	by := func(key, name string) g.Node {
 		return h.A(h.Href(f.With("by", key, "a", "", "b", "")), g.If(c.By == key, h.Aria("current", "true")), g.Text(name))
 	}
@@ -97,7 +97,7 @@ func (v *compareView) html(f frame) g.Node {
 // form returns the form that selects both sides.
 func (v *compareView) form(f frame) g.Node {
 	var all []choice
-	for _, x := range v.c.Choices[:min(len(v.c.Choices), facetAll)] {
+	for _, x := range v.c.Choices[:min(len(v.c.Choices), maxHiddenValues)] {
 		all = append(all, choice{x.Value, short(x.Value)})
 	}
 	ranges := append([]choice{{"", "all"}}, timeRanges()...)
@@ -164,7 +164,7 @@ func (e *Estimate) cell(digits int, signs bool) g.Node {
 		interval = format(*e.Low) + " to " + format(*e.High)
 	}
 	excludesZero := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
-	return h.Td(when(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
+	return h.Td(ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
 }
 
 // lessons returns the table of the injected lessons.

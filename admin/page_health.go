@@ -30,7 +30,7 @@ func (s *Server) healthPage(c echo.Context) error {
 	if v.health.Fault != "" {
 		problem = "The changed configuration is faulty; the old one stays in effect: " + v.health.Fault
 	}
-	return s.show(c, shown{Title: "health", Main: v.html, Live: true, Problem: problem})
+	return s.show(c, pageContent{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
 
 func (v *healthView) html(frame) g.Node {
@@ -68,12 +68,12 @@ func (v *healthView) top() []stat {
 		outbox, limit = none, "no outbox"
 	}
 	return []stat{
-		statOf("store-state", when(ill, "failing", "healthy"), v.health.Store.Kind, when(ill, "bad", "good")),
+		statOf("store-state", ifElse(ill, "failing", "healthy"), v.health.Store.Kind, ifElse(ill, "bad", "good")),
 		statOf("exchanges-kept", count(v.health.Account.Stored), "of "+count(v.health.Account.Admitted)+" admitted", ""),
-		statOf("exchanges-dropped", count(lost), "since the data directory was created", when(lost > 0, "bad", "good")),
+		statOf("exchanges-dropped", count(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
 		statOf(
 			"store-lag", fmt.Sprintf("%.1f", v.health.Spool.Lag), "waiting: "+count(v.health.Account.Spooled),
-			when(v.health.Spool.Lag > 60, "bad", ""),
+			ifElse(v.health.Spool.Lag > 60, "bad", ""),
 		),
 		statOf("outbox", outbox, limit, ""),
 	}
@@ -107,9 +107,9 @@ func linesTable(heading string, lines []line) g.Node {
 func figureTable(heading string, list []Figure) g.Node {
 	lines := make([]line, len(list))
 	for i, x := range list {
-		lines[i] = line{Name: x.Name, Value: x.Value, Tone: when(x.Bad, "text bad", "text")}
+		lines[i] = line{Name: x.Name, Value: x.Value, Tone: ifElse(x.Bad, "text bad", "text")}
 		if n, err := strconv.ParseInt(x.Value, 10, 64); err == nil {
-			lines[i].Value, lines[i].Tone = count(n), when(x.Bad, "bad", "")
+			lines[i].Value, lines[i].Tone = count(n), ifElse(x.Bad, "bad", "")
 		}
 	}
 	return linesTable(heading, lines)
@@ -144,10 +144,10 @@ func (v *healthView) actions() g.Node {
 	return g.Group{
 		scroll(labelledBy("audit"), h.Table(
 			columns(words("When", "What"), numbers("Answer")),
-			h.TBody(g.Map(v.health.Audit, func(n Noted) g.Node {
+			h.TBody(g.Map(v.health.Audit, func(n AuditEntry) g.Node {
 				return h.Tr(
 					wordCells(timeOf(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(quoted(n.Who)), quoted(" "+n.words())),
-					h.Td(h.Class(when(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
+					h.Td(h.Class(ifElse(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
 				)
 			})),
 		)),
@@ -156,9 +156,9 @@ func (v *healthView) actions() g.Node {
 }
 
 // words returns the action without its author, such as approved the lesson NAME.
-func (n *Noted) words() string {
+func (n *AuditEntry) words() string {
 	slug, act, _ := strings.Cut(n.Detail, " ")
-	what := when(n.Detail == "", "sent "+n.Action, n.Detail)
+	what := ifElse(n.Detail == "", "sent "+n.Action, n.Detail)
 	if a := lesson.Action(act); a.Valid() {
 		what = pastTense(a) + " the lesson " + slug
 	}
@@ -182,7 +182,7 @@ func accountOf(a *Account) []line {
 	}
 	return append(out,
 		line{Name: "Stored, not yet in a sample", Value: count(a.Unsampled)},
-		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: when(a.SetAside > 0, "bad", "")})
+		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
 // sinceOf returns the lines of the counts since the start of the server.
@@ -195,7 +195,7 @@ func sinceOf(n *Since) []line {
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
-		{Name: "Failed writes to the store", Value: count(n.WriteErrors), Tone: when(n.WriteErrors > 0, "warn", "")},
+		{Name: "Failed writes to the store", Value: count(n.WriteErrors), Tone: ifElse(n.WriteErrors > 0, "warn", "")},
 		{Name: "Sessions in memory", Value: count(n.InMemory)},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(n.Dropped)) {

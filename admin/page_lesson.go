@@ -48,7 +48,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.read(ctx, &s.options, tenant, s.decisions.recent(trial.LessonSlug(v.slug), s.options.Now()))
 	v.splitRows(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
-		return s.show(c, shown{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
+		return s.show(c, pageContent{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"no lesson has this name, and the store has no counters of it")})
 	}
 	v.prices = s.options.Program.Prices()
@@ -63,7 +63,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	if c.QueryParam("backtest") != "" && v.lesson != nil {
 		v.tried = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
 	}
-	return s.show(c, shown{
+	return s.show(c, pageContent{
 		Title: v.title(), Main: v.html, Head: charts(), Live: r.asOf.Old || v.stored.old, Counted: r.asOf, Problem: r.problem,
 	})
 }
@@ -165,7 +165,7 @@ func (v *lessonView) about() g.Node {
 		state = v.row.State
 	}
 	if state != "" {
-		line = append(line, g.Text(" · "), word("state"), g.Text(": "+state))
+		line = append(line, g.Text(" · "), termButton("state"), g.Text(": "+state))
 	}
 	if v.lesson != nil && v.lesson.Category != "" {
 		line = append(line, g.Text(" · in "), quoted(v.lesson.Category))

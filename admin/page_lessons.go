@@ -66,7 +66,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 		Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"), Old: c.QueryParam("old") != "",
 	}}
 	v.filterAndSort()
-	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
+	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
 // reach returns the argument of fit for the zoom.

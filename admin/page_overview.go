@@ -55,7 +55,7 @@ func (s *Server) overview(c echo.Context) error {
 	byEffect(v.rows)
 	v.mean = s.weekly(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
 	v.tasks = s.openTasks(&v, frameOf(c))
-	return s.show(c, shown{
+	return s.show(c, pageContent{
 		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.asOf, Problem: r.problem,
 	})
 }
@@ -85,7 +85,7 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 	}
 	add := func(n int, one, many, href, tone string) {
 		if n > 0 {
-			out = append(out, task{text: when(n == 1, one, count(n)+" "+many), href: href, tone: tone})
+			out = append(out, task{text: ifElse(n == 1, one, count(n)+" "+many), href: href, tone: tone})
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",

@@ -69,7 +69,7 @@ func (s *Server) queuePage(c echo.Context) error {
 		}
 		v.items = append(v.items, item)
 	}
-	return s.show(c, shown{Title: "Queue", Main: v.html, Head: script("queue.js")})
+	return s.show(c, pageContent{Title: "Queue", Main: v.html, Head: script("queue.js")})
 }
 
 func (v *queueView) html(f frame) g.Node {

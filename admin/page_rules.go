@@ -47,7 +47,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 	for i := range r.report.Lessons {
 		v.rows[r.report.Lessons[i].Arm] = &r.report.Lessons[i]
 	}
-	page := shown{Title: "Rules", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem}
+	page := pageContent{Title: "Rules", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem}
 	if holderOf(c).role != viewer {
 		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, patience)
 		switch v.reading = errors.Is(err, errComputing); {

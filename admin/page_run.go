@@ -34,10 +34,10 @@ func (s *Server) apiRun(c echo.Context) error {
 func (s *Server) runPage(c echo.Context) error {
 	run, err := s.readRun(c)
 	if err != nil {
-		return s.show(c, shown{Title: "Unknown run", Main: failedPage, Err: err})
+		return s.show(c, pageContent{Title: "Unknown run", Main: failedPage, Err: err})
 	}
 	v := runView{run, s.options.Program.Prices()}
-	return s.show(c, shown{Title: "run " + run.Name, Main: v.html, Live: run.Verdict == store.StillOpen})
+	return s.show(c, pageContent{Title: "run " + run.Name, Main: v.html, Live: run.Verdict == store.StillOpen})
 }
 
 func (v *runView) html(f frame) g.Node {
@@ -75,10 +75,10 @@ func (v *runView) html(f frame) g.Node {
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
 			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
 			spendingOf(&v.prices, cost, input, &output),
-			statOf("errors", count(errors), "", when(errors > 0, "warn", "")),
-			statOf("loops", count(loops), "", when(loops > 0, "warn", "")),
+			statOf("errors", count(errors), "", ifElse(errors > 0, "warn", "")),
+			statOf("loops", count(loops), "", ifElse(loops > 0, "warn", "")),
 		}),
-		when(len(v.run.Sessions) > 0,
+		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, "Oldest first.", v.run.Sessions, v.prices),
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
 		g.If(v.run.More > 0, quiet(g.Text(fmt.Sprintf("%d further sessions are not listed.", v.run.More)))),
@@ -93,7 +93,7 @@ func spendingOf(p *Prices, cost *float64, input int64, output *int64) stat {
 		all += *output
 	}
 	if cost == nil {
-		return statOf("spending", count(all), when(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
+		return statOf("spending", count(all), ifElse(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
 	}
 	return statOf("spending", p.amount(*cost), count(all)+" tokens", "")
 }

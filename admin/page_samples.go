@@ -24,14 +24,14 @@ type samplesView struct {
 func (s *Server) samplesPage(c echo.Context) error {
 	q, l, err := s.browseSamples(c)
 	v := samplesView{l, q}
-	return s.show(c, shown{Title: "samples", Main: v.html, Live: err == nil && q.After == "", Err: err})
+	return s.show(c, pageContent{Title: "samples", Main: v.html, Live: err == nil && q.After == "", Err: err})
 }
 
 func (v *samplesView) html(f frame) g.Node {
 	q := v.query
 	clear := f.clear("family", "quality", "lesson", "agent", "session", "since", "until")
 	return g.Group{
-		title("Samples", quiet(g.Text("Learning data of the sessions, as "), word("sample"), g.Text(", newest first."))),
+		title("Samples", quiet(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filters(
 			"/samples", "Filter samples", clear,
 			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
@@ -56,7 +56,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	case len(v.found.Samples) > 0:
 		return h.Div(h.Class("samples"), g.Map(v.found.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
 	case filtered:
-		older := when(v.found.Next != "", "There are older samples.", "Use fewer filters.")
+		older := ifElse(v.found.Next != "", "There are older samples.", "Use fewer filters.")
 		return empty("No matching sample", h.P(g.Textf(
 			"None of the %d samples read matches. %s", v.found.Read, older)))
 	default:

@@ -25,10 +25,10 @@ type sessionView struct {
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
-		return s.show(c, shown{Title: "Unknown session", Main: failedPage, Err: err})
+		return s.show(c, pageContent{Title: "Unknown session", Main: failedPage, Err: err})
 	}
 	v := sessionView{t, s.options.Program.Prices()}
-	return s.show(c, shown{
+	return s.show(c, pageContent{
 		Title: "session " + nameOf(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.hasMoreTurns(),
 	})
 }
@@ -47,8 +47,8 @@ func (v *sessionView) html(f frame) g.Node {
 		figures([]stat{
 			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
-			statOf("errors", knownCount(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), when(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
-			statOf("loops", count(v.session.SessionItem.Loops), "", when(v.session.SessionItem.Loops > 0, "warn", "")),
+			statOf("errors", knownCount(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
+			statOf("loops", count(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingOf(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
 			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
@@ -142,7 +142,7 @@ func (s *Server) forgetSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.seeOther(c, f.Link("/sessions"), when(n == 0, "No data of this session was stored.",
+	return s.seeOther(c, f.Link("/sessions"), ifElse(n == 0, "No data of this session was stored.",
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 

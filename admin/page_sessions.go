@@ -32,7 +32,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	v := sessionsView{
 		found: l, query: q, searched: q.Text.Words+q.Text.Tool+q.Text.Error != "", data: s.options.Address.Data, prices: s.options.Program.Prices(),
 	}
-	page := shown{Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err}
+	page := pageContent{Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err}
 	if err == nil {
 		var old bool
 		v.facets, old, err = s.facets(c, &q, patience)
@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear(append(sessionFilters(), "session")...)
-	oldest := timeOf(when(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
+	oldest := timeOf(ifElse(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -116,7 +116,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 func (v *sessionsView) list(f frame, filtered bool, oldest g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
-		searched := when(v.searched, "The search reads the sessions one by one.", "")
+		searched := ifElse(v.searched, "The search reads the sessions one by one.", "")
 		return sessionTable(f, "Newest first. "+searched, v.found.Sessions, v.prices)
 	case !filtered:
 		return empty("No session yet", h.P(
@@ -158,8 +158,8 @@ func sessionTable(f frame, caption string, list []store.SessionItem, prices Pric
 	return scroll(labelled("Sessions"), h.Table(
 		h.Class("list cards"), h.Caption(g.Text(caption)),
 		columns(
-			words("Task", "Begun"), column(word("duration"), small(word("turns"))), column(word("spending")),
-			column(word("errors")), column(word("loops")), wordColumn(word("session-lessons")), column(word("session-reward")),
+			words("Task", "Begun"), column(termButton("duration"), small(termButton("turns"))), column(termButton("spending")),
+			column(termButton("errors")), column(termButton("loops")), wordColumn(termButton("session-lessons")), column(termButton("session-reward")),
 		),
 		h.TBody(g.Map(list, func(x store.SessionItem) g.Node { return sessionRow(f, &x, prices) })),
 	))
@@ -174,11 +174,11 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 	return h.Tr(
 		rowHead(
 			h.Class("wrap name"),
-			when(f.Viewer,
+			ifElse(f.Viewer,
 				h.Span(h.Title(about), g.Text(shown)), h.A(h.Href(f.session(x.ID)), h.Title(about), g.Text(shown))),
 			small(
 				quoted(short(x.Agent)), g.If(x.Model != "", g.Group{g.Text(" · "), quoted(short(x.Model))}),
-				g.If(x.Run != "", g.Group{g.Text(" · run "), when(f.Viewer, quoted(short(x.Run)), g.Node(h.A(h.Href(f.run(x.Run)), quoted(short(x.Run)))))}),
+				g.If(x.Run != "", g.Group{g.Text(" · run "), ifElse(f.Viewer, quoted(short(x.Run)), g.Node(h.A(h.Href(f.run(x.Run)), quoted(short(x.Run)))))}),
 			),
 			g.Iff(x.Found != nil, func() g.Node {
 				return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
@@ -200,7 +200,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	if x.Output != nil {
 		tokens += *x.Output
 	}
-	price, known := p.Models.Of(x.Model)
+	price, known := p.Models.PriceOf(x.Model)
 	switch {
 	case tokens <= 0:
 		return g.Text(none)

@@ -20,7 +20,7 @@ type viewsView struct{ list []View }
 func (s *Server) viewsPage(c echo.Context) error {
 	list, err := s.viewsFor(c)
 	v := viewsView{list}
-	return s.show(c, shown{Title: "saved views", Main: v.html, Err: err})
+	return s.show(c, pageContent{Title: "saved views", Main: v.html, Err: err})
 }
 
 func (v *viewsView) html(f frame) g.Node {
@@ -89,7 +89,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 		}
 	}
 	changed := current != nil && current.Query != present.Encode()
-	shown := v.views[:min(len(v.views), facetAll)]
+	shown := v.views[:min(len(v.views), maxHiddenValues)]
 	return h.Section(
 		labelledBy("facet-views"), h.H2(h.ID("facet-views"), g.Text("Saved views")),
 		g.If(len(shown) > 0, h.Ul(g.Map(shown, func(w View) g.Node {
@@ -119,7 +119,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 				),
 			}
 		}),
-		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views")), g.Text(when(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
+		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views")), g.Text(ifElse(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
 	)
 }
 

@@ -94,11 +94,11 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	lines := 0
 	for i := range 100_000 {
 		now = now.Add(100 * time.Microsecond)
-		f := th.wrong(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+		f := th.countWrong(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 		if f.log {
 			lines++
 		}
-		if i >= failuresAtAll && f.retryAfter <= 0 {
+		if i >= failuresOfAll && f.retryAfter <= 0 {
 			t.Fatalf("failure %d is not throttled", i)
 		}
 	}
@@ -116,7 +116,7 @@ func TestThrottleDelayIsAtMostItsWindow(t *testing.T) {
 		th := newThrottle(func() time.Time { return now })
 		for range rapid.IntRange(1, 300).Draw(t, "n") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
-			f := th.wrong(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
+			f := th.countWrong(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
 			if f.retryAfter < 0 || f.retryAfter > throttleWindow {
 				t.Fatalf("retry after %v", f.retryAfter)
 			}

@@ -25,7 +25,7 @@ type Prices struct {
 
 // cost returns the cost of a session by the price of its model, nil without a price or without tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 {
-	modelPrice, ok := p.Models.Of(x.Model)
+	modelPrice, ok := p.Models.PriceOf(x.Model)
 	if !ok || x.Input <= 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 	if x.Output != nil {
 		output = *x.Output
 	}
-	cost := modelPrice.Of(x.Input, x.Cached, output)
+	cost := modelPrice.Cost(x.Input, x.Cached, output)
 	return &cost
 }
 
@@ -47,7 +47,7 @@ func (p *Prices) Section(r *report.Row) string {
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
 	var fresh, cached, picks float64
 	for i := range r.Models.Effects {
-		if modelPrice, ok := p.Models.Of(r.Models.Effects[i].Model); ok {
+		if modelPrice, ok := p.Models.PriceOf(r.Models.Effects[i].Model); ok {
 			n := float64(r.Models.Effects[i].Picks)
 			fresh, cached, picks = fresh+n*modelPrice.Input, cached+n*modelPrice.Cached, picks+n
 		}
@@ -75,7 +75,7 @@ func (p *Prices) Section(r *report.Row) string {
 
 // amount formats money with the currency.
 func (p *Prices) amount(x float64) string {
-	text := strconv.FormatFloat(x, 'f', when(x < 1, 4, 2), 64)
+	text := strconv.FormatFloat(x, 'f', ifElse(x < 1, 4, 2), 64)
 	if p.Currency != "" {
 		text += "\u00a0" + p.Currency
 	}
@@ -124,7 +124,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 		if x.Input <= 0 || !selects(x) {
 			continue
 		}
-		modelPrice, ok := p.Models.Of(x.Model)
+		modelPrice, ok := p.Models.PriceOf(x.Model)
 		if !ok {
 			if m.unknown++; !slices.Contains(m.models, x.Model) {
 				m.models = append(m.models, x.Model)
@@ -156,9 +156,9 @@ func (m *meanPrice) note(p *Prices) g.Node {
 		for _, name := range m.models[:min(len(m.models), most)] {
 			names = append(names, cmp.Or(visible(short(name)), "(none)"))
 		}
-		more := when(len(m.models) > most, fmt.Sprintf(" and %d more", len(m.models)-most), "")
+		more := ifElse(len(m.models) > most, fmt.Sprintf(" and %d more", len(m.models)-most), "")
 		text = append(text, fmt.Sprintf("%s without a price of the model (%s%s)%s. Add the model to the key prices.",
-			countOf(m.unknown, "session"), strings.Join(names, ", "), more, when(m.known, ", counted at the mean price", "")))
+			countOf(m.unknown, "session"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
 	}
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }

@@ -24,7 +24,7 @@ func (s *Server) Workers() []func(context.Context) error {
 // that took t is served for 10 t, a survey or a scan, which reads the store, for 100 t, within upper bounds.
 // So small reports are always fresh, and reading the store takes a small part of a core.
 func (s *Server) makeShared() {
-	s.reports = newShared(s.options.Now,
+	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
 			r, err := s.options.Read.Report.Report(ctx, q)
@@ -35,13 +35,13 @@ func (s *Server) makeShared() {
 		},
 		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
 		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
-	s.surveys = newShared(s.options.Now, s.options.Read.Survey.Survey,
+	s.surveys = newSharedCache(s.options.Now, s.options.Read.Survey.Survey,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-	s.scans = newShared(s.options.Now, s.options.Read.Rules.ScanRules,
+	s.scans = newSharedCache(s.options.Now, s.options.Read.Rules.ScanRules,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-	s.recent = newShared(s.options.Now, s.readRecent,
+	s.recent = newSharedCache(s.options.Now, s.readRecent,
 		func(took time.Duration) time.Duration { return min(20*took, time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
 	s.recent.unused = 5 * time.Minute
@@ -51,8 +51,8 @@ func (s *Server) makeShared() {
 type reported struct {
 	report  report.Report
 	key     reportKey
-	asOf    counted // time of the report
-	problem string  // reason for a missing report, for the page
+	asOf    countedAt // time of the report
+	problem string    // reason for a missing report, for the page
 	since   func(arm string) []effectAt
 }
 
@@ -75,6 +75,6 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		x.problem = "The report cannot be read; the log has the reason. Requests are not affected."
 		return x, nil
 	}
-	x.report, x.asOf = r, counted{r.GeneratedAt, old}
+	x.report, x.asOf = r, countedAt{r.GeneratedAt, old}
 	return x, nil
 }

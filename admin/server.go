@@ -30,10 +30,10 @@ type Server struct {
 	throttle  *throttle
 	history   *history
 	decisions *decisions
-	reports   *shared[reportKey, report.Report]
-	surveys   *shared[string, *report.Survey]
-	scans     *shared[string, *rules.Scan]
-	recent    *shared[recentKey, store.Recent]
+	reports   *sharedCache[reportKey, report.Report]
+	surveys   *sharedCache[string, *report.Survey]
+	scans     *sharedCache[string, *rules.Scan]
+	recent    *sharedCache[recentKey, store.Recent]
 	audit     *audit
 	views     views
 }
@@ -52,11 +52,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 // SetAccess replaces the Access for new requests. A removed token and its logins are refused from then on.
 // After an error the old Access stays in effect.
 func (s *Server) SetAccess(a Access) error {
-	digested, err := digest(a, s.options.Address.Listen)
+	parsed, err := parseAccess(a, s.options.Address.Listen)
 	if err != nil {
 		return err
 	}
-	s.access.Store(digested)
+	s.access.Store(parsed)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
 		var b [8]byte
-		_, _ = io.ReadFull(s.options.Random, b[:]) // after an error the id is zero, and the request is answered all the same
+		_, _ = io.ReadFull(s.options.Random, b[:]) // an error leaves the id zero; the request is answered
 		h.Set("Precept-Request-Id", "req_"+hex.EncodeToString(b[:]))
 	}
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))

@@ -73,7 +73,7 @@ func rateForm(f frame, id string) g.Node {
 // reason for its state.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
-		return section("lessons", "Lessons", quiet(g.Text(when(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
+		return section("lessons", "Lessons", quiet(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
 	}
 	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), some(t.Fates, h.Li, func(x store.Fate) g.Node {
 		return h.Li(

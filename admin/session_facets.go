@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	facetMost = 7  // values that a facet shows without a click
-	facetAll  = 60 // further values, which a click shows
+	maxShownValues  = 7  // values that a facet shows without a click
+	maxHiddenValues = 60 // further values, which a click shows
 )
 
 // facet is a list of values with counts. A click on a value filters the list.
@@ -72,8 +72,8 @@ func (v *sessionsView) ranges(f frame) g.Node {
 	)
 }
 
-// word returns the text of a value on the page.
-func (x facet) word(value string) string {
+// valueName returns the text of a value on the page.
+func (x facet) valueName(value string) string {
 	if text := lengths()[value]; x.key == "length" && text != "" {
 		return text
 	}
@@ -88,17 +88,17 @@ func (x facet) html(f frame) g.Node {
 	item := func(value store.FacetValue) g.Node {
 		here := strings.EqualFold(value.Value, chosen)
 		return h.Li(h.A(
-			h.Href(f.With(x.key, when(here, "", value.Value))), g.If(here, h.Aria("current", "true")), h.Title(visible(value.Value)),
-			h.Span(h.Class("value"), quoted(short(x.word(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+			h.Href(f.With(x.key, ifElse(here, "", value.Value))), g.If(here, h.Aria("current", "true")), h.Title(visible(value.Value)),
+			h.Span(h.Class("value"), quoted(short(x.valueName(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
 		))
 	}
-	first, rest := x.values[:min(len(x.values), facetMost)], x.values[min(len(x.values), facetMost):]
+	first, rest := x.values[:min(len(x.values), maxShownValues)], x.values[min(len(x.values), maxShownValues):]
 	return h.Section(
 		labelledBy("facet-"+x.key), h.H2(h.ID("facet-"+x.key), g.Text(x.name)),
 		h.Ul(g.Map(first, item)),
 		g.If(len(rest) > 0, h.Details(
 			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+x.name))),
-			h.Ul(g.Map(rest[:min(len(rest), facetAll)], item)),
+			h.Ul(g.Map(rest[:min(len(rest), maxHiddenValues)], item)),
 		)),
 	)
 }
@@ -114,26 +114,26 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 		armLink := func(state string, n int) g.Node {
 			here := slug == l.Slug && arm == state
 			return g.If(n > 0 || here, g.Group{space(), h.A(
-				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", state))), g.If(here, h.Aria("current", "true")),
+				h.Href(ifElse(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", state))), g.If(here, h.Aria("current", "true")),
 				labelled(visible(short(l.Slug))+": "+state+", "+countOf(n, "session")), g.Text(state+" "+count(n)),
 			)})
 		}
 		here := slug == l.Slug && (arm == "" || arm == store.ArmMatched)
 		return h.Li(
 			h.A(
-				h.Href(when(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
+				h.Href(ifElse(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
 				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
 			),
 			h.Span(h.Class("arms"), armLink(store.ArmInjected, l.Injected), armLink(store.ArmWithheld, l.Withheld), armLink(store.ArmControl, l.Control)),
 		)
 	}
-	first, rest := list[:min(len(list), facetMost)], list[min(len(list), facetMost):]
+	first, rest := list[:min(len(list), maxShownValues)], list[min(len(list), maxShownValues):]
 	return h.Section(
 		labelledBy("facet-lesson"), h.H2(h.ID("facet-lesson"), g.Text("Lesson that matched")),
 		h.Ul(g.Map(first, item)),
 		g.If(len(rest) > 0, h.Details(
 			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" lessons"))),
-			h.Ul(g.Map(rest[:min(len(rest), facetAll)], item)),
+			h.Ul(g.Map(rest[:min(len(rest), maxHiddenValues)], item)),
 		)),
 	)
 }
@@ -146,15 +146,15 @@ func (v *sessionsView) chosen(f frame) g.Node {
 		if value == "" || key == "arm" && f.query.Get("lesson") != "" {
 			continue
 		}
-		name, off := strings.ReplaceAll(key, "_", " "), f.With(key, "")
+		name, without := strings.ReplaceAll(key, "_", " "), f.With(key, "")
 		if key == "lesson" {
-			off = f.With("lesson", "", "arm", "")
+			without = f.With("lesson", "", "arm", "")
 			if arm := f.query.Get("arm"); arm != "" {
 				name = "lesson " + arm
 			}
 		}
 		chips = append(chips, h.Li(h.A(
-			h.Href(off), labelled("Remove the filter "+name+" "+visible(short(value))), h.Class("chip"),
+			h.Href(without), labelled("Remove the filter "+name+" "+visible(short(value))), h.Class("chip"),
 			h.Span(h.Class("quiet"), g.Text(name+" ")), quoted(short(value)), g.Text(" ×"),
 		)))
 	}

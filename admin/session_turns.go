@@ -81,10 +81,10 @@ func entryNode(e *store.Entry) g.Node {
 func authorOf(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
-		return e.Kind, when(e.Loop, "loop warning, inserted by precept", "inserted by precept")
+		return e.Kind, ifElse(e.Loop, "loop warning, inserted by precept", "inserted by precept")
 	case store.KindWithheld:
 		control := "not shown: control session"
-		return "ghost", when(e.Why == "control", control, "withheld by the coin")
+		return "ghost", ifElse(e.Why == "control", control, "withheld by the coin")
 	case sample.EventCall:
 		return e.Kind, "call of " + e.Tool
 	case sample.MessageResult:

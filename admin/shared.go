@@ -12,11 +12,11 @@ import (
 	"precept/internal/redact"
 )
 
-// shared computes slow values for all pages, such as a report of thousands of lessons. Requests for the same
-// key share one computation. A request waits for patience at most, and then gets the previous value. One
-// computation runs at a time, so that the computations of a shared never take more than one core. While no
-// worker runs (see run), each request computes its own value.
-type shared[K comparable, V any] struct {
+// sharedCache computes slow values for all pages, such as a report of thousands of lessons. Requests for
+// the same key share one computation. A request waits for at most patience, and then gets the previous
+// value. Of all computations of a sharedCache one runs at a time, so that they take at most one core.
+// While no worker runs (see run), each request computes its own value.
+type sharedCache[K comparable, V any] struct {
 	now     func() time.Time
 	compute func(context.Context, K) (V, error)
 	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
@@ -30,11 +30,11 @@ type shared[K comparable, V any] struct {
 	life    context.Context // context of the worker; nil while no worker runs
 	erased  int             // number of calls of clear
 	pending int             // number of flights that wait for single or compute
-	values  map[K]*sharedValue[V]
+	values  map[K]*cachedValue[V]
 }
 
-// sharedValue is the newest value of a key.
-type sharedValue[V any] struct {
+// cachedValue is the newest value of a key.
+type cachedValue[V any] struct {
 	value  V
 	err    error
 	made   time.Time // start of the computation
@@ -53,20 +53,20 @@ const (
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
 var errComputing = errors.New("the first computation is not finished yet; reload the page")
 
-func newShared[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *shared[K, V] {
-	return &shared[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*sharedValue[V]{}}
+func newSharedCache[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *sharedCache[K, V] {
+	return &sharedCache[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
 // get returns the value of a key. old reports that a newer value is being computed. For a key without a
 // value, get waits at most first, or without a limit if first is 0; then its error is errComputing.
-func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
+func (s *sharedCache[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
 		s.mu.Unlock()
 		v, err = s.compute(ctx, key)
 		return v, false, err
 	}
-	previous, limit := sharedValue[V]{err: errComputing}, first
+	previous, limit := cachedValue[V]{err: errComputing}, first
 	if x := s.values[key]; x != nil {
 		x.asked = s.now()
 		previous, limit = *x, patience
@@ -86,7 +86,7 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 	}
 	select {
 	case r := <-flight:
-		if x, ok := r.Val.(sharedValue[V]); ok {
+		if x, ok := r.Val.(cachedValue[V]); ok {
 			return x.value, false, x.err
 		}
 	case <-late:
@@ -97,9 +97,9 @@ func (s *shared[K, V]) get(ctx context.Context, key K, first time.Duration) (v V
 }
 
 // startFlight starts the computation of a key, or joins the present computation of the key. The channel
-// receives a sharedValue, or nil if the worker ended first. The channel is nil if maxShared computations are
+// receives a cachedValue, or nil if the worker ended first. The channel is nil if maxShared computations are
 // pending. The caller holds the lock.
-func (s *shared[K, V]) startFlight(key K, kept bool) <-chan singleflight.Result {
+func (s *sharedCache[K, V]) startFlight(key K, kept bool) <-chan singleflight.Result {
 	if s.pending >= maxShared {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *shared[K, V]) startFlight(key K, kept bool) <-chan singleflight.Result 
 }
 
 // count adds to the number of pending flights.
-func (s *shared[K, V]) count(flights int) {
+func (s *sharedCache[K, V]) count(flights int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending += flights
@@ -127,8 +127,8 @@ func (s *shared[K, V]) count(flights int) {
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
 // renew computes the value of a key and stores the value, unless clear was called meanwhile.
-func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[V] {
-	x := sharedValue[V]{made: s.now(), pinned: kept}
+func (s *sharedCache[K, V]) renew(ctx context.Context, key K, kept bool) cachedValue[V] {
+	x := cachedValue[V]{made: s.now(), pinned: kept}
 	s.mu.Lock()
 	erased := s.erased
 	s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.erased != erased { // the value may contain erased data
-		return sharedValue[V]{err: errComputing}
+		return cachedValue[V]{err: errComputing}
 	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
 	if previous := s.values[key]; previous != nil {
@@ -149,7 +149,7 @@ func (s *shared[K, V]) renew(ctx context.Context, key K, kept bool) sharedValue[
 }
 
 // attempt calls compute and returns its panic as an error, because singleflight ends the process on a panic.
-func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
+func (s *sharedCache[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the computation panicked: %s", redact.PanicKind(r))
@@ -160,10 +160,10 @@ func (s *shared[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 
 // evict makes room for one value: while the map is full, evict removes the least recently requested value
 // that is not pinned. The caller holds the lock.
-func (s *shared[K, V]) evict() {
+func (s *sharedCache[K, V]) evict() {
 	for len(s.values) >= maxShared {
 		var oldest K
-		var found *sharedValue[V]
+		var found *cachedValue[V]
 		for key, x := range s.values {
 			if !x.pinned && (found == nil || x.asked.Before(found.asked)) {
 				oldest, found = key, x
@@ -177,7 +177,7 @@ func (s *shared[K, V]) evict() {
 }
 
 // clear removes all values, and makes pending computations discard their values, because data was erased.
-func (s *shared[K, V]) clear() {
+func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erased++
@@ -186,7 +186,7 @@ func (s *shared[K, V]) clear() {
 
 // run is the worker: it computes the value of first and recomputes stored values until ctx ends.
 // run returns after the running computation has ended.
-func (s *shared[K, V]) run(ctx context.Context, first K) error {
+func (s *sharedCache[K, V]) run(ctx context.Context, first K) error {
 	s.mu.Lock()
 	s.life = ctx
 	s.startFlight(first, true) //nolint:contextcheck // the life of the worker is ctx
@@ -210,7 +210,7 @@ func (s *shared[K, V]) run(ctx context.Context, first K) error {
 
 // renewOld removes values without requests for the time unused, and starts computations of the values that
 // are in use and older than warm allows.
-func (s *shared[K, V]) renewOld() {
+func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

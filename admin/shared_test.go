@@ -37,11 +37,11 @@ func (b *slowCounter) compute(ctx context.Context, key string) (int64, error) {
 }
 
 // withShared runs a test in its own synctest bubble, with the worker of a stock whose first value is "first".
-func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *slowCounter, s *shared[string, int64])) {
+func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &slowCounter{takes: takes}
-		s := newShared(time.Now, b.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		s := newSharedCache(time.Now, b.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var worker sync.WaitGroup
 		worker.Go(func() { _ = s.run(ctx, "first") })
@@ -58,7 +58,7 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *sl
 // Concurrent readers share one computation. No reader waits longer than the patience once a value
 // exists, and a reader of an old value is informed.
 func TestConcurrentPagesShareOneComputation(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *shared[string, int64]) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
@@ -98,7 +98,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 
 // A value that is computed quickly is never stale.
 func TestFastComputationIsNeverStale(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *shared[string, int64]) {
+	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
@@ -112,7 +112,7 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 // The worker refreshes its first value every few minutes. Requested values expire after an hour,
 // and the number of values is bounded.
 func TestWorkerRefreshesTheFirstValue(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *shared[string, int64]) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
 			t.Errorf("before the first computation: %v", err)
@@ -142,7 +142,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 
 // Erased data leaves the stored values, and a computation that runs during the deletion stores nothing.
 func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
-	withShared(t, time.Second, func(t *testing.T, b *slowCounter, s *shared[string, int64]) {
+	withShared(t, time.Second, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
 			t.Fatalf("got %d, %v", n, err)
@@ -163,7 +163,7 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 
 // A value that no page asks for is removed.
 func TestUnusedValueIsRemoved(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *shared[string, int64]) {
+	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		s.mu.Lock()
 		s.unused = 5 * time.Minute
@@ -180,7 +180,7 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 
 // Too many waiting computations: a reader without a limit gets an error at once instead of a wait.
 func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
-	withShared(t, time.Hour, func(t *testing.T, _ *slowCounter, s *shared[string, int64]) {
+	withShared(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range maxShared {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
@@ -194,7 +194,7 @@ func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
 
 // An error or a panic of the computation is reported, and cleared by the next success.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, b *slowCounter, s *shared[string, int64]) {
+	withShared(t, time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
 			t.Errorf("a panic: %v", err)

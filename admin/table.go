@@ -84,14 +84,14 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 	}
 	return []g.Node{
 		wordColumn(name),
-		wordColumn(word("verdict"), g.Text(", and next action"), by("verdict", "verdict", false)),
-		column(word("effect"), by("effect", "effect", true), small(g.Text("points, "), word("interval"))),
-		g.If(t.truth != nil, column(word("truth"), small(g.Text("points")))),
+		wordColumn(termButton("verdict"), g.Text(", and next action"), by("verdict", "verdict", false)),
+		column(termButton("effect"), by("effect", "effect", true), small(g.Text("points, "), termButton("interval"))),
+		g.If(t.truth != nil, column(termButton("truth"), small(g.Text("points")))),
 		t.axis.head("Forest plot, " + t.axis.text()),
-		column(word("injected"), by("rewarded", "rewarded sessions", true), small(word("withheld"), g.Text(", sessions"))),
-		wordColumn(word("over-time"), small(word("needs"), by("needs", "missing picks", true))),
-		g.If(t.refusals, column(word("refused"), small(g.Text("with / without")))),
-		column(word("tokens"), by("tokens", "tokens", true)),
+		column(termButton("injected"), by("rewarded", "rewarded sessions", true), small(termButton("withheld"), g.Text(", sessions"))),
+		wordColumn(termButton("over-time"), small(termButton("needs"), by("needs", "missing picks", true))),
+		g.If(t.refusals, column(termButton("refused"), small(g.Text("with / without")))),
+		column(termButton("tokens"), by("tokens", "tokens", true)),
 	}
 }
 
@@ -156,9 +156,9 @@ func order(key string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(key, "-")
 	effects := func(x, y *report.Row) int {
 		if x.Effect == nil || y.Effect == nil {
-			return cmp.Compare(when(x.Effect == nil, 1, 0), when(y.Effect == nil, 1, 0))
+			return cmp.Compare(ifElse(x.Effect == nil, 1, 0), ifElse(y.Effect == nil, 1, 0))
 		}
-		return cmp.Compare(*x.Effect, *y.Effect) * when(key == "effect" && !down, 1, -1)
+		return cmp.Compare(*x.Effect, *y.Effect) * ifElse(key == "effect" && !down, 1, -1)
 	}
 	by, known := map[string]func(x, y *report.Row) int{
 		"name":     func(x, y *report.Row) int { return strings.Compare(x.Slug, y.Slug) },
@@ -170,7 +170,7 @@ func order(key string) func(x, y *report.Row) int {
 	return func(x, y *report.Row) int {
 		first := 0
 		if known {
-			first = by(x, y) * when(down, -1, 1)
+			first = by(x, y) * ifElse(down, -1, 1)
 		}
 		return cmp.Or(first, effects(x, y), cmp.Compare(y.Rewarded, x.Rewarded), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
 	}

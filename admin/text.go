@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// when returns then if condition is true, else otherwise. Both are evaluated.
-func when[T any](condition bool, then, otherwise T) T {
+// ifElse returns then if condition is true, else otherwise. Both are evaluated.
+func ifElse[T any](condition bool, then, otherwise T) T {
 	if condition {
 		return then
 	}
@@ -45,7 +45,7 @@ func sum[N int | int64](counts map[string]N) (n N) {
 }
 
 // plural returns the singular for 1, else the plural.
-func plural[N int | int64](n N, one, several string) string { return when(n == 1, one, several) }
+func plural[N int | int64](n N, one, several string) string { return ifElse(n == 1, one, several) }
 
 // countOf formats a number with its noun: 1 lesson, 2 lessons.
 func countOf[N int | int64](n N, name string) string {

@@ -8,15 +8,15 @@ import (
 
 const (
 	throttleWindow = time.Minute      // period in which wrong tokens are counted
-	failuresPerIP  = 10               // wrong tokens of an address before status 429
-	failuresAtAll  = 100              // wrong tokens of all addresses before status 429
+	failuresPerIP  = 10               // wrong tokens of one address before status 429
+	failuresOfAll  = 100              // wrong tokens of all addresses before status 429
 	throttledIPs   = 1024             // addresses that are counted in a period
 	logEvery       = 10 * time.Second // minimum time between two log lines
 )
 
 // throttle counts wrong tokens, answers many of them with status 429, and limits the log lines about them.
-// A right token always works, also during a flood of wrong tokens. The throttle is no defence against
-// guessing, which the length of the generated tokens prevents.
+// A correct token always works, also during a flood of wrong tokens. The throttle is not the defence
+// against guessing: the length of the generated tokens is.
 type throttle struct {
 	now func() time.Time
 
@@ -39,8 +39,8 @@ type failure struct {
 	count      int // wrong tokens since the last log line
 }
 
-// wrong counts a wrong token of an address.
-func (t *throttle) wrong(ip netip.Addr) failure {
+// countWrong counts a wrong token of an address.
+func (t *throttle) countWrong(ip netip.Addr) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -54,7 +54,7 @@ func (t *throttle) wrong(ip netip.Addr) failure {
 	}
 	t.unlogged++
 	var f failure
-	if t.all > failuresAtAll || t.byIP[ip] > failuresPerIP {
+	if t.all > failuresOfAll || t.byIP[ip] > failuresPerIP {
 		f.retryAfter = throttleWindow - now.Sub(t.began)
 	}
 	if now.Sub(t.logged) >= logEvery {

@@ -53,7 +53,7 @@ func verdictAdvice(l *report.Row) advice {
 		a.Tone, a.Group = "bad", "invalid"
 	case report.LikelyHelps, report.LikelyHarms, report.Unproven:
 		a.Next = strings.TrimSpace(a.Next + " " + missing(l))
-		a.Tone = when(l.Verdict == report.LikelyHarms, "warn", "")
+		a.Tone = ifElse(l.Verdict == report.LikelyHarms, "warn", "")
 	}
 	return a
 }

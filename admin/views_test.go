@@ -235,7 +235,7 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	if err != nil || len(a.latest()) != 1 {
 		t.Fatalf("actions %+v, error %v; want the first action alone", a.latest(), err)
 	}
-	if err := a.add(Noted{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
+	if err := a.add(AuditEntry{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := openAudit(dir)

@@ -29,7 +29,7 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: got %v, want a configuration", name, err)
 		}
-		p, ok := cfg.PriceTable().Of(c.model)
+		p, ok := cfg.PriceTable().PriceOf(c.model)
 		if ok != c.known || p != c.want || cfg.Currency() != c.currency {
 			t.Errorf("%s: got %+v, %t, %q, want %+v, %t, %q", name, p, ok, cfg.Currency(), c.want, c.known, c.currency)
 		}

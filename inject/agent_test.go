@@ -353,7 +353,7 @@ func addsOnly(body, more []byte) bool {
 }
 
 // replied completes the turn.
-func (r *run) replied() { r.rec.Done(&wire.Reply{Complete: true}) }
+func (r *run) replied() { r.rec.AddReply(&wire.Reply{Complete: true}) }
 
 // restart replaces the session with a copy that was decoded from its record, as in another process.
 func (r *run) restart() {

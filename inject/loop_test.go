@@ -112,7 +112,7 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
 		id := fmt.Sprint("call_", i)
-		r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: id, Name: "bash", Args: `{"command":"make"}`}}})
+		r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: id, Name: "bash", Args: `{"command":"make"}`}}})
 		r.restart()
 		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
 		p := r.plan(body)

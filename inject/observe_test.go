@@ -30,7 +30,7 @@ func (r *run) outcomesAtClosing(t *testing.T, slug string) trial.Watch {
 
 // answered ends a turn with a reply of some tokens.
 func (r *run) answered(input, output int) {
-	r.rec.Done(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
+	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
 	r.rec.Active(r.now)
 }
 

@@ -90,7 +90,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	w.observe()
 	if p.Skip = w.idleReason(); p.Skip != "" {
 		if p.Kind == session.NewTurn {
-			rec.Mark(t.Request)
+			rec.SetLastTurn(t.Request)
 		}
 		return p
 	}
@@ -105,7 +105,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 			w.lessons()
 		}
 		w.reapply()
-		rec.Mark(t.Request)
+		rec.SetLastTurn(t.Request)
 	}
 	w.finish()
 	return p

@@ -393,7 +393,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	if !slices.Equal(p.Injected, []string{"a"}) {
 		t.Fatalf(`got %+v, want Injected = []string{"a"}`, p)
 	}
-	r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
+	r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
@@ -401,13 +401,13 @@ func TestDeltaInsertsOnce(t *testing.T) {
 		}
 		r.restart()
 	}
-	r.rec.Done(&wire.Reply{Complete: true})
+	r.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
 			t.Fatalf("got %+v, want Kind = %v and one entry in Edits", p, want)
 		}
 	}
-	r.rec.Done(&wire.Reply{Complete: true})
+	r.rec.AddReply(&wire.Reply{Complete: true})
 	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
 		t.Fatalf("the provider has it: %+v", p)
 	}

@@ -26,7 +26,7 @@ func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange 
 			json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make wall-%d\"}"}}]}`, name, n-1, n-1)),
 			json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%s_%d","content":"%s"}`, name, n-1, text)),
 		}
-		x.Given = 1
+		x.Repeated = 1
 		if judged {
 			x.Verdicts = &sample.Verdicts{Results: 1}
 		}

@@ -45,7 +45,7 @@ func (r *rig) work(from, to int) {
 // samplesText returns all samples in the database as JSON.
 func (r *rig) samplesText() string {
 	r.t.Helper()
-	page, err := r.be.NewestSamples(r.ctx(), us, session.Stretch{Most: 256})
+	page, err := r.be.NewestSamples(r.ctx(), us, session.ListRange{Limit: 256})
 	if err != nil {
 		r.t.Fatal(err)
 	}

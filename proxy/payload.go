@@ -105,12 +105,12 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release returns the buffer to the pool. Call release when the payload has no reader left.
-// net/http still holds the readers until the response ends, so release makes them empty.
-func (p *payload) release(to *pool) {
+// release returns the buffer to the pool buffers. Call release when no goroutine reads the payload.
+// net/http holds the readers until the response ends, so release empties the readers.
+func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)
 	}
-	to.put(p.data)
+	buffers.put(p.data)
 	p.data, p.readers = nil, nil
 }

@@ -83,7 +83,7 @@ func (t *turn) showWork() {
 	}
 	rec := t.session.Session.Record
 	rec.Lock()
-	keys, id := rec.Show(t.plan.number, refs), rec.Identity.ID
+	keys, id := rec.AddWork(t.plan.number, refs), rec.Identity.ID
 	rec.Unlock()
 	echoes := make([]session.Echo, len(keys))
 	for i, k := range keys {
@@ -104,7 +104,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	if req.Delta || from > req.Len() {
 		from = 0
 	}
-	x.NewFrom, x.Given = from, max(req.New()-from, 0)
+	x.NewFrom, x.Repeated = from, max(req.New()-from, 0)
 	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
 	for ; end < req.Len(); end++ {
 		n := len(req.Raw(end))

@@ -15,8 +15,8 @@ import (
 // The parts of a backend that an Archive reads.
 type (
 	lister interface {
-		Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error)
-		NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error)
+		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+		NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 	}
 	sessionReader interface {
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)

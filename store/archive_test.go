@@ -153,7 +153,7 @@ func (r *rig) playMixedSession(name string) *conversation {
 	c := r.converse(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
-		x.NewFrom, x.Given = 0, 0
+		x.NewFrom, x.Repeated = 0, 0
 		x.Reply = sample.Reply{Text: "I look.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 100, CachedTokens: 40, OutputTokens: 7}
 		x.Lessons = []sample.Lesson{{Slug: "kept-back", Arm: "a", State: "withheld", Propensity: 0.7}, {Slug: "shown", Arm: "b", State: "injected", Propensity: 0.7}}
 	})

@@ -133,12 +133,12 @@ func (Volatile) Exchanges(context.Context, string, session.ID) ([]sample.Exchang
 }
 
 // Newest finds nothing.
-func (Volatile) Newest(context.Context, string, session.Stretch) (session.Page[session.Listed], error) {
+func (Volatile) Newest(context.Context, string, session.ListRange) (session.Page[session.Listed], error) {
 	return session.Page[session.Listed]{}, nil
 }
 
 // NewestSamples finds nothing.
-func (Volatile) NewestSamples(context.Context, string, session.Stretch) (session.Page[session.StoredSample], error) {
+func (Volatile) NewestSamples(context.Context, string, session.ListRange) (session.Page[session.StoredSample], error) {
 	return session.Page[session.StoredSample]{}, nil
 }
 

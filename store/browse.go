@@ -90,11 +90,11 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
 	}
 	b := browsing{items: newItems(a), query: &q, limit: rowLimit(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
-	stretch := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
+	within := session.ListRange{Since: q.Since, Until: q.Until, After: q.After}
 	began := a.now()
 	for {
-		stretch.Most = b.pageSize()
-		page, err := a.backend.Newest(ctx, q.Tenant, stretch)
+		within.Limit = b.pageSize()
+		page, err := a.backend.Newest(ctx, q.Tenant, within)
 		if err != nil {
 			return b.out, err
 		}
@@ -103,12 +103,12 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 			return b.out, err
 		}
 		if surplus > 0 { // read a shorter page, because only the last session of a page has a position
-			stretch.Most = len(page.List) - surplus
-			page, err = a.backend.Newest(ctx, q.Tenant, stretch)
+			within.Limit = len(page.List) - surplus
+			page, err = a.backend.Newest(ctx, q.Tenant, within)
 			b.out.Next = page.Next
 			return b.out, err
 		}
-		b.out.Next, stretch.After = page.Next, page.Next
+		b.out.Next, within.After = page.Next, page.Next
 		limitReached := b.out.Read >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
 		if page.Next == "" || limitReached || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
@@ -254,10 +254,10 @@ type SampleList struct {
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
 	limit := rowLimit(q.Limit)
-	stretch := session.Stretch{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Most: limit}
+	within := session.ListRange{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Limit: limit}
 	began := a.now()
 	for {
-		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, stretch)
+		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, within)
 		if err != nil {
 			return out, err
 		}
@@ -275,8 +275,8 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})
 		}
-		out.Next, stretch.After = page.Next, page.Next
-		stretch.Most = limit - len(out.Samples)
+		out.Next, within.After = page.Next, page.Next
+		within.Limit = limit - len(out.Samples)
 		if page.Next == "" || len(out.Samples) >= limit || out.Read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}

@@ -98,9 +98,9 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 // Recent reads the newest sessions of a time range, at most maxScan sessions within maxSearch.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
 	items, out, began := newItems(a), Recent{}, a.now()
-	stretch := session.Stretch{Since: since, Until: until, Most: MaxRows}
+	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
 	for read := 0; ; {
-		page, err := a.backend.Newest(ctx, tenant, stretch)
+		page, err := a.backend.Newest(ctx, tenant, within)
 		if err != nil {
 			return out, err
 		}
@@ -116,7 +116,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 				out.Sessions = append(out.Sessions, x)
 			}
 		}
-		stretch.After = page.Next
+		within.After = page.Next
 		if out.Whole = page.Next == ""; out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}

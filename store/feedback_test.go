@@ -31,7 +31,7 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	id := r.beginSession(us, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
-	list := make([]feedback.Entry, session.MostFeedback+2)
+	list := make([]feedback.Entry, session.MaxFeedback+2)
 	for i := range list {
 		list[i] = score(fmt.Sprint(i), 1, .7)
 	}
@@ -190,7 +190,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
 	r.age()
-	list, err := r.backend.NewestSamples(r.t.Context(), us, session.Stretch{Most: 10})
+	list, err := r.backend.NewestSamples(r.t.Context(), us, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
 		t.Fatalf("got len(List) %d, error %v, want no error and one entry in List", len(list.List), err)
 	}

@@ -50,8 +50,8 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
-	if n := min(x.Given, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
-		x.New, x.NewFrom, x.Given = x.New[n:], x.NewFrom+n, 0
+	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
+		x.New, x.NewFrom, x.Repeated = x.New[n:], x.NewFrom+n, 0
 	}
 	ses.Record.Judged(x.Turn, out)
 	ses.Record.OptOut.Asked = ses.Record.OptOut.Asked || out

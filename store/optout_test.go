@@ -44,7 +44,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.Await(n)
 	ses.Record.Mutex.Unlock()
 	x := exchange(us, c.name, n, c.r.clock.now())
-	x.New, x.NewFrom, x.Given = []json.RawMessage{
+	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
 	}, 2*n-2, 1

@@ -132,7 +132,7 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	full := make([]feedback.Entry, session.MostFeedback)
+	full := make([]feedback.Entry, session.MaxFeedback)
 	for i := range full {
 		full[i] = score(fmt.Sprint(i), 1, .5)
 	}

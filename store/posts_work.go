@@ -53,7 +53,7 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 }
 
 // postToWork adds feedback to the sessions that showed a reference of the first known group, at most
-// session.MostOwners. For a session of a run, the run gets the feedback, and gets the feedback once. A
+// session.MaxEchoSessions. For a session of a run, the run gets the feedback, and gets the feedback once. A
 // repetition after an error is idempotent, because the entry keeps its id.
 func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member
@@ -108,7 +108,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 			var member session.Member
 			shows := false
 			ok, err := f.sessions.read(ctx, tenant, id, func(rec *session.Record) {
-				hashes, ok := rec.Shows(ref)
+				hashes, ok := rec.MatchWork(ref)
 				member, shows = rec.Member(), ok
 				commits = append(commits, hashes...)
 			})
@@ -120,7 +120,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 			if err != nil {
 				return nil, err
 			}
-			if ok && shows && len(list) < session.MostOwners && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == member.ID }) {
+			if ok && shows && len(list) < session.MaxEchoSessions && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == member.ID }) {
 				list = append(list, member)
 			}
 		}

@@ -30,7 +30,7 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 	if err != nil {
 		return nil, false, err
 	}
-	r, hidden := sample.NewReading(), a.optOut.Load().Hidden(ex)
+	r, hidden := sample.NewReader(), a.optOut.Load().Hidden(ex)
 	for i := range ex {
 		e := &ex[i]
 		if hidden[i] {

@@ -183,7 +183,7 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 		t.Task = "" // the words of a hidden exchange
 	}
 	t.Exchanges = len(ex)
-	return t, &turnReader{archive: a, record: rec, exchanges: ex, hidden: hidden, reading: sample.NewReading(), redactor: a.redactor()}, nil
+	return t, &turnReader{archive: a, record: rec, exchanges: ex, hidden: hidden, reading: sample.NewReader(), redactor: a.redactor()}, nil
 }
 
 // Shown returns the exchanges of a session that a person may read: none of a session that opted out,
@@ -247,7 +247,7 @@ type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange
 	hidden    []bool // by exchange
-	reading   *sample.Reading
+	reading   *sample.Reader
 	redactor  *redact.Redactor
 	next      int // index of the next exchange
 }

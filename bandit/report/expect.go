@@ -8,13 +8,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// need sets the number of missing picks, and the same number under the withheld share WhatIf. toLook is
-// the number of rewarded picks until the evaluation of the planned trial; 0: no trial is planned.
-func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
+// need sets the number of missing picks, and the same number under the withheld share WhatIf.
+// untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0: no trial
+// is planned.
+func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
 	if r.Epsilon > 0 && r.Epsilon < 1 {
-		b.needPicks(r, all, toLook)
+		b.needPicks(r, all, untilEvaluation)
 	}
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
@@ -29,12 +30,12 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) 
 }
 
 // needPicks sets the number of picks until a verdict.
-func (b *builder) needPicks(r *Row, all sums, toLook int64) {
+func (b *builder) needPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = missing(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if undecided(r.Verdict) {
 		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
-		if toLook > 0 {
-			r.NeedsPicks = min(r.NeedsPicks, toLook)
+		if untilEvaluation > 0 {
+			r.NeedsPicks = min(r.NeedsPicks, untilEvaluation)
 		}
 	}
 	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
@@ -52,9 +53,9 @@ func undecided(v Verdict) bool {
 	}
 }
 
-// verdictIn returns the number of picks until there is an effect to show, and then until the
-// interval is as narrow as the distance of the present effect from 0 (at least 3 points, where the
-// answer is "no material effect").
+// verdictIn returns the number of picks until a verdict: until the report may show an effect, and then
+// until the interval is as narrow as the distance of the present effect from 0, or as 3 points, which
+// are enough for the verdict "no material effect".
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(trial.Material, math.Abs(all.effect()))
@@ -66,23 +67,24 @@ func verdictIn(all sums, sigma2, eps float64) int64 {
 	return max(missing(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
 
-// reach returns the number of picks until each arm has the given number.
+// reach returns the number of picks until each arm has at least arm picks.
 func (s sums) reach(arm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
 }
 
-// missing returns the number of picks that are missing until wanted.
+// missing returns wanted-have, rounded up, and 0 if have is larger.
 func missing(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// A change that leads to a faster verdict is suggested if the change saves at least a quarter of
-// the time.
+// worthSuggesting is the share of the expected time to a verdict up to which the report suggests a
+// change: the change must save at least a quarter of the time.
 const worthSuggesting = 0.75
 
-// A lesson that fires in a smaller share of the sessions needs triggers rather than traffic.
+// rare is the share of the sessions below which the report suggests wider triggers of a lesson instead
+// of more traffic.
 const rare = 0.05
 
-// expect sets the expected time of the row's verdict, at the present rate of picks, and ways to a
-// faster verdict.
+// expect sets the expected date of the row's verdict at the present rate of picks, and the changes that
+// lead to a faster verdict.
 func (b *builder) expect(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
@@ -124,8 +126,8 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// inTrial returns the share of the row's weeks that a trial would take, with half of the picks
-// withheld and a pick at each match. 0: unknown, or little gain.
+// inTrial returns the time of a trial, with half of the picks withheld and a pick at each match, as a
+// share of the row's weeks. The result is 0 if the share is unknown or above worthSuggesting.
 func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	rate := b.rate(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {

@@ -52,9 +52,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file by the output of write, with the given mode and, if permitted, the owner
-// of the old file: root must not take a file from its user. Missing folders are created, for the
-// owner alone if the mode is.
+// Replace replaces a file by the output of write, with the given mode. The owner of the old file stays
+// the owner where the system permits: a command of root must not take a file from its user. Missing
+// folders are created; only the owner can read them if only the owner can read the file.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

@@ -30,7 +30,7 @@ const (
 // ErrPanicked is the error of a step after a panic.
 var ErrPanicked = errors.New("a step panicked")
 
-// Poisoned reports whether no attempt will write the value.
+// Poisoned reports whether each further attempt to write the value would fail with err, too.
 func Poisoned(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, ErrPanicked)
 }
@@ -55,8 +55,8 @@ type Marks interface {
 	Readmit(ctx context.Context, limit int) (int, error)
 }
 
-// Guard runs steps, and holds the marks of this run of the program: sessions and exchanges whose
-// step panicked. A Guard is safe for concurrent use.
+// Guard runs steps, and holds a mark for each session and exchange at which a step panicked in this
+// run of the program. A Guard is safe for concurrent use.
 type Guard struct {
 	o Options
 
@@ -106,7 +106,8 @@ func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) 
 	return true
 }
 
-// Before announces a step. Use Before for a step that the caller itself protects against panics.
+// Before calls Options.Before for a step. Use the method for a step that the caller itself protects
+// against panics.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.o.Before != nil {
 		g.o.Before(step, id, exchange)

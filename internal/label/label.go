@@ -133,7 +133,7 @@ func UnreadReasons() []Reason {
 
 // The reasons of precept_sessions_excluded_total: a new session is not part of the experiment.
 const (
-	ExcludedTwin Reason = "twin"   // another session has the same history, byte for byte
+	ExcludedTwin Reason = "twin"   // another session has an equal history
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
 	ExcludedKeys Reason = "secret" // the replica does not know the keys of the fleet
 	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none of them can leave

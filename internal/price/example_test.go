@@ -9,9 +9,9 @@ import (
 // The price of a model, and the cost of a million input tokens with half of them cached.
 func Example() {
 	table := &price.Table{Entries: []price.Entry{{Pattern: "claude-sonnet-4*", Price: price.Price{Input: 3, Cached: 0.3, Output: 15}}}}
-	p, ok := table.Of("anthropic/claude-sonnet-4-5")
-	fmt.Println(p.Of(1_000_000, 500_000, 100_000), ok)
-	_, ok = table.Of("unknown")
+	p, ok := table.PriceOf("anthropic/claude-sonnet-4-5")
+	fmt.Println(p.Cost(1_000_000, 500_000, 100_000), ok)
+	_, ok = table.PriceOf("unknown")
 	fmt.Println(ok)
 	// Output:
 	// 3.15 true

@@ -18,21 +18,21 @@ type Price struct {
 	NoOutput bool // the price of the output is unknown
 }
 
-// Of returns the cost of tokens. Input includes the cached tokens.
-func (p *Price) Of(input, cached, output int64) float64 {
+// Cost returns the cost of tokens. input includes the cached tokens.
+func (p *Price) Cost(input, cached, output int64) float64 {
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
 }
 
 // Dollars is the currency of the built-in table.
 const Dollars = "USD"
 
-// Entry is the price of the models with a name of a pattern, in which * matches any text.
+// Entry is the price of the models whose names match a pattern, in which * matches any text.
 type Entry struct {
 	Pattern string
 	Price   Price
 }
 
-// Table holds the prices of models. The first entry with a fitting pattern applies.
+// Table holds the prices of models. Of the entries with a matching pattern the first one applies.
 type Table struct {
 	Entries []Entry
 	Other   *Price // of all other models; nil: unknown
@@ -47,10 +47,10 @@ func Flat(input, cached float64) *Table {
 	return &Table{Other: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
-// Of returns the price of a model. ok is false for an unknown model, whose tokens have no price. A name
+// PriceOf returns the price of a model. ok is false for an unknown model, whose tokens have no price. A name
 // may begin with the names of vendors, as in openrouter/anthropic/claude-sonnet-4-5 and
 // us.anthropic.claude-sonnet-4-5.
-func (t *Table) Of(model string) (p Price, ok bool) {
+func (t *Table) PriceOf(model string) (p Price, ok bool) {
 	if t == nil {
 		return p, false
 	}

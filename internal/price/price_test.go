@@ -16,7 +16,7 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
 		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
 	} {
-		p, ok := price.Listed().Of(model)
+		p, ok := price.Listed().PriceOf(model)
 		if ok != (input > 0) || p.Input != input {
 			t.Errorf("%q: got %v, %t, want input %v", model, p, ok, input)
 		}
@@ -37,7 +37,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		}
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
-		if got, ok := table.Of(example); !ok || got != p {
+		if got, ok := table.PriceOf(example); !ok || got != p {
 			t.Errorf("%s: an earlier row gives %+v, want %+v", example, got, p)
 		}
 	}
@@ -45,14 +45,14 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 
 func TestCostCountsCachedTokensOnce(t *testing.T) {
 	p := price.Price{Input: 2, Cached: 0.5, Output: 10}
-	if got := p.Of(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
+	if got := p.Cost(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
 		t.Errorf("got %v, want 2.4", got)
 	}
 }
 
 // A flat price applies to every model, without a price of the output.
 func TestFlatPriceAppliesToEveryModel(t *testing.T) {
-	p, ok := price.Flat(2, 0).Of("anything")
+	p, ok := price.Flat(2, 0).PriceOf("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
 		t.Errorf("got %+v, %t, want %+v", p, ok, want)
 	}

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Secrets next to their names without a sign: in lists, in commands and files with words separated
-// by blanks, and in prose.
+// The checks of this file find secrets without = or : after the name: in lists, in commands, in files
+// with words separated by blanks, and in prose.
 
-// listItem checks the comma of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts in
-// brackets, the first being the name of the second.
+// listItem matches the second text of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts
+// in brackets, of which the first is the name of a secret. The comma is at i.
 func (m *matcher) listItem(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
-	start := m.runStart(end, longestName, nameByte)
+	start := m.runStart(end, maxName, nameByte)
 	if end < 2 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote || !isDigit(s[end-1]) && !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
@@ -41,8 +41,8 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// arrowValue checks the new value after the arrow of password = "old" -> "new", as in plans of
-// Terraform.
+// arrowValue matches the new value of password = "old" -> "new", as in plans of Terraform. The > of
+// the arrow is at i, after the match of the old value.
 func (m *matcher) arrowValue(i int) hit {
 	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
 		return hit{}
@@ -50,11 +50,11 @@ func (m *matcher) arrowValue(i int) hit {
 	return m.value(i+2, passwordClass, shape{keyed: true})
 }
 
-// identifiedBy looks at the password of SQL's IDENTIFIED BY.
+// identifiedBy matches the password after IDENTIFIED BY of SQL. The Y is at i.
 func (m *matcher) identifiedBy(i int) hit {
-	const farthest = 64
+	const maxDistance = 64
 	q := at(m.s, i+2)
-	if q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-farthest):i]), []byte("identified ")) {
+	if q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-maxDistance):i]), []byte("identified ")) {
 		return hit{}
 	}
 	if !isQuote(q) && !bytes.HasSuffix(m.s[:i], []byte("IDENTIFIED ")) { // words between are prose
@@ -63,15 +63,16 @@ func (m *matcher) identifiedBy(i int) hit {
 	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})
 }
 
-// passFile looks at the password in a line of .pgpass: host:port:database:user:password.
+// passFile matches the password in a line of .pgpass: host:port:database:user:password. The first
+// colon is at i.
 func (m *matcher) passFile(i int) hit {
-	const longest, shortPort = 256, 4
+	const maxLen, shortPort = 256, 4
 	s := m.s
 	port := span(s, i+1, digitByte)
 	if port-i <= shortPort && at(s, port) != '*' || at(s, port) == ':' && isDigit(at(s, port+1)) {
 		return hit{}
 	}
-	start, end := m.runStart(i, longest, nameByte), runEnd(s, i, longest, wordByte)
+	start, end := m.runStart(i, maxLen, nameByte), runEnd(s, i, maxLen, wordByte)
 	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || at(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
 		return hit{}
 	}
@@ -86,17 +87,17 @@ func (m *matcher) passFile(i int) hit {
 	return m.checkValue(p, end, passwordClass, shape{})
 }
 
-// bareName checks a name that ends in a word with ss (password, passphrase, access_key) without a
-// following sign.
+// bareName matches the password after or before a name without = or :. The name contains ss or pw
+// (password, passphrase, pwd), with the second of these letters at i.
 func (m *matcher) bareName(i int) hit {
 	s := m.s
-	start, end := m.runStart(i, longestName, nameByte), runEnd(s, i, longestName, tokenByte)
-	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-longestName):start], ' ') < 0 {
+	start, end := m.runStart(i, maxName, nameByte), runEnd(s, i, maxName, tokenByte)
+	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-maxName):start], ' ') < 0 {
 		return hit{}
 	}
 	name := s[start:end]
 	class := classOfKey(name)
-	m.mark(start, end, class)
+	m.markColumn(start, end, class)
 	if !class.isSecret() || len(name) < len("password") {
 		return hit{}
 	}
@@ -117,7 +118,7 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
-	literal := string(name) == "PASSWORD" && isQuote(at(s, p)) || m.netrc(start)
+	literal := string(name) == "PASSWORD" && isQuote(at(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, dotted: true})
 	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) {
 		return hit{}
@@ -125,24 +126,24 @@ func (m *matcher) bareName(i int) hit {
 	return h
 }
 
-// bareSecret checks a word for a secret (token, key, secret) at its letter i, without a following
-// sign: "the api token is ...", "ENV API_TOKEN ...". The value must look random.
+// bareSecret matches the value after the word token, key or secret without = or :, as in "the api
+// token is ..." and "ENV API_TOKEN ...". A letter of the word is at i. The value must look random.
 func (m *matcher) bareSecret(i int) hit {
-	const longest, farthest = 24, 12
+	const maxLen, maxDistance = 24, 12
 	s := m.s
 	if middle := s[i-1 : min(len(s), i+2)]; !startsFold(middle, 0, "oke") && !startsFold(middle, 0, "key") && !startsFold(middle, 0, "ecr") {
 		return hit{}
 	}
-	end := runEnd(s, i, longest, tokenByte)
+	end := runEnd(s, i, maxLen, tokenByte)
 	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) || !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
 	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && !isQuote(next) { // token := x
 		return hit{}
 	}
-	start := m.runStart(i, longestName, nameByte)
+	start := m.runStart(i, maxName, nameByte)
 	class := classOfWord(s[start:end])
-	m.mark(start, end, class)
+	m.markColumn(start, end, class)
 	if class.isSecret() && class != bareKeyClass {
 		if value := m.valueAfterType(end); value > 0 {
 			return m.value(value, class, shape{})
@@ -151,7 +152,7 @@ func (m *matcher) bareSecret(i int) hit {
 	if at(s, end) != ' ' {
 		return hit{}
 	}
-	if class == bareKeyClass && keyOf(s[m.last:start]) {
+	if class == bareKeyClass && precedesKey(s[m.last:start]) {
 		class = secretClass
 	}
 	if !class.isSecret() || class == bareKeyClass || class == headerClass || class == passwordClass {
@@ -164,7 +165,7 @@ func (m *matcher) bareSecret(i int) hit {
 			break
 		}
 	}
-	if p-end > farthest || class != basicClass && isPlainWord(s, p) {
+	if p-end > maxDistance || class != basicClass && isPlainWord(s, p) {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
@@ -182,9 +183,9 @@ func isPlainWord(s []byte, p int) bool {
 
 // htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options start at p.
 func (m *matcher) htpasswd(p int) hit {
-	const longest, maxOptions = 128, 8
+	const maxLen, maxOptions = 128, 8
 	s := m.s
-	option := runEnd(s, p+1, longest, wordByte)
+	option := runEnd(s, p+1, maxLen, wordByte)
 	if at(s, p+1) != '-' || bytes.IndexByte(s[p:option], 'b') < 0 {
 		return hit{}
 	}
@@ -193,27 +194,27 @@ func (m *matcher) htpasswd(p int) hit {
 		if c := at(s, p); c != ' ' && c != '\t' || at(s, p+1) != '-' {
 			break
 		}
-		p = runEnd(s, p+1, longest, wordByte)
+		p = runEnd(s, p+1, maxLen, wordByte)
 	}
 	for range 2 { // the file and the user
-		p = runEnd(s, p+1, longest, wordByte)
+		p = runEnd(s, p+1, maxLen, wordByte)
 	}
 	return m.value(skipMarks(s, p), passwordClass, shape{dotted: true})
 }
 
-// netrc reports whether the text before the name at start has the form of .netrc: machine, a host,
+// isNetrc reports whether the text before the name at start is a line of .netrc: machine, a host,
 // login, a user.
-func (m *matcher) netrc(start int) bool {
-	const farthest = 160
-	before := bytes.Fields(m.s[max(m.last, start-farthest):start])
+func (m *matcher) isNetrc(start int) bool {
+	const maxDistance = 160
+	before := bytes.Fields(m.s[max(m.last, start-maxDistance):start])
 	n := len(before)
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth checks the H of AUTH, a command of Redis, at the start of a line or after the prompt:
-// the last word of the line is the password.
+// redisAuth matches the password of the Redis command AUTH at the start of a line or after the
+// prompt: the last word of the line. The H of AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
-	const longest = 128
+	const maxLen = 128
 	s := m.s
 	start := i - len("AUT")
 	if start < m.last || !startsWith(s, start, "AUTH ") {
@@ -223,9 +224,9 @@ func (m *matcher) redisAuth(i int) hit {
 		return hit{}
 	}
 	p := i + len("H ")
-	end := runEnd(s, p, longest, wordByte)
+	end := runEnd(s, p, maxLen, wordByte)
 	if at(s, end) == ' ' { // after the user's name
-		p, end = end+1, runEnd(s, end+1, longest, wordByte)
+		p, end = end+1, runEnd(s, end+1, maxLen, wordByte)
 	}
 	if c := at(s, end); c == ' ' || c == '\t' {
 		return hit{}
@@ -245,7 +246,7 @@ func cell(s []byte, p int) int {
 // valueAfterName returns the position of a password after the name s[start:end]: quoted as in SQL, after
 // "is", in a table, or directly after the name in settings. 0 means none.
 func (m *matcher) valueAfterName(start, end int) int {
-	const farthest = 40
+	const maxDistance = 40
 	s := m.s
 	if value := m.valueAfterType(end); value > 0 {
 		return value
@@ -260,7 +261,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if isQuote(s[p]) || bytes.IndexByte(s[end:p], '|') >= 0 {
 		return p
 	}
-	rest, _, _ := bytes.Cut(s[end:min(len(s), end+farthest)], []byte("\n"))
+	rest, _, _ := bytes.Cut(s[end:min(len(s), end+maxDistance)], []byte("\n"))
 	if bytes.HasPrefix(rest, []byte(" to ")) {
 		return end + len(" to ")
 	}
@@ -272,7 +273,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(at(s, end+to+len(" to "))) { // was changed to "..."
 		return end + to + len(" to ")
 	}
-	line := s[bytes.LastIndexByte(s[max(m.last, start-farthest):start], '\n')+1+max(m.last, start-farthest) : start]
+	line := s[bytes.LastIndexByte(s[max(m.last, start-maxDistance):start], '\n')+1+max(m.last, start-maxDistance) : start]
 	stop := p
 	for stop < len(s) && s[stop] > ' ' {
 		stop++
@@ -284,7 +285,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 			return p
 		}
 	}
-	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || m.netrc(start) {
+	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || m.isNetrc(start) {
 		return p
 	}
 	return 0
@@ -293,11 +294,11 @@ func (m *matcher) valueAfterName(start, end int) int {
 // defaultOf returns the position of the default of the variable of Terraform whose block starts at p.
 // 0 means none.
 func defaultOf(s []byte, p int) int {
-	const longest = 200
+	const maxLen = 200
 	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {
 		return 0
 	}
-	block, _, _ := bytes.Cut(s[p:min(len(s), p+longest)], []byte("}"))
+	block, _, _ := bytes.Cut(s[p:min(len(s), p+maxLen)], []byte("}"))
 	i := bytes.Index(block, []byte("default"))
 	if i < 0 {
 		return 0
@@ -310,7 +311,7 @@ func defaultOf(s []byte, p int) int {
 
 // valueBeforeName matches the word before "is the password" and "as my password".
 func (m *matcher) valueBeforeName(start, end int) hit {
-	const farthest = 40
+	const maxDistance = 40
 	s := m.s
 	if at(s, end) == ' ' {
 		next, _, _ := bytes.Cut(s[end+1:min(len(s), end+8)], []byte(" "))
@@ -322,17 +323,17 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 	} else if isAlnum(at(s, end)) {
 		return hit{}
 	}
-	before := s[max(m.last, start-farthest):start]
+	before := s[max(m.last, start-maxDistance):start]
 	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as the ", " as my ", " as "} {
 		at := bytes.LastIndex(before, []byte(link))
 		if at < 0 || bytes.ContainsAny(before[at+1:], ".\n") {
 			continue
 		}
-		stop := max(m.last, start-farthest) + at
+		stop := max(m.last, start-maxDistance) + at
 		for stop > m.last && isQuote(s[stop-1]) {
 			stop--
 		}
-		from := m.runStart(stop, farthest, wordByte)
+		from := m.runStart(stop, maxDistance, wordByte)
 		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != none && !isTechnicalTerm(s[from:stop]) {
 			return h
 		}

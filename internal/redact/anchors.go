@@ -2,37 +2,38 @@ package redact
 
 import "slices"
 
-// anchor is a byte at which a match can start, with the check of the surroundings. The check runs
-// only between the right neighbours: most dashes, digits and colons of ordinary text fail this
-// test, which costs three look-ups and no branch per byte. The byte 0 represents the ends of the
-// text.
+// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check
+// looks for the value around the byte. check runs only if prev accepts the byte before the anchor and
+// next the byte after: most dashes, digits and colons of ordinary text fail this test, which costs
+// three look-ups and no branch per byte. The byte 0 represents the ends of the text.
 type anchor struct {
 	name       string // anchors with the same name are one anchor: a run of digits may be one of four kinds
 	bytes      string
 	prev, next func(b byte) bool
 	check      func(m *matcher, i int) hit
-	vendors    bool // finds a vendor's key anywhere, including as the value of a telling name
+	vendors    bool // check finds a vendor's key without a name before the key
 }
 
-// prefix is the mark of a vendor's keys: a text, followed by a minimum number of bytes of a class.
-// The scan stops at the last two bytes of the text, which should be rare.
+// prefix is the text with which a vendor's keys begin, and the form of the bytes after the text. The
+// last two bytes of the text are the anchor of the scan, so these bytes should be rare in other text.
 type prefix struct {
-	text, then string // required text after the prefix, part of the minimum length
-	class      uint16
-	least      int
-	digit      bool // the bytes must contain a digit
-	kind       kind // set by compile
+	text      string
+	bodyStart string // text that must follow the prefix; counts towards minBytes
+	class     uint16 // class of the bytes after the prefix
+	minBytes  int    // minimum number of bytes after the prefix
+	digit     bool   // the bytes must contain a digit
+	kind      kind   // set by compile
 }
 
 // table holds the kinds in the form for the scan: each anchor has a bit.
 type table struct {
-	self, prev, next [256]uint64
+	self, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
 	checks           [64]func(m *matcher, i int) hit
-	prefixes         [][]prefix  // the longest first
+	prefixes         [][]prefix  // prefixes with one tail, the longest first
 	tails            [1024]uint8 // index of prefixes by tail, 0: none
 	personal         uint64      // anchors of personal data alone
-	vendors          uint64
-	rows             uint64 // anchor of rows, wanted only while a table is open
+	vendors          uint64      // anchors of vendors' keys
+	rows             uint64      // anchor of rows, wanted only while a table is open
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -68,10 +69,10 @@ func compile(kinds [kindCount]rule) *table {
 			}
 		}
 	}
-	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: in(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
+	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: anyOf(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
 	add(anchor{name: "row", bytes: "\n(", prev: anything, next: anything, check: (*matcher).row}, false)
 	t.rows = bit["row"]
-	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: in("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
+	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: anyOf("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {
 			add(a, row.personal)
@@ -82,7 +83,7 @@ func compile(kinds [kindCount]rule) *table {
 			if sign == '_' {
 				next = isAlnum
 			}
-			add(anchor{name: "a prefix up to " + lastSign(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			add(anchor{name: "a prefix up to " + lastSign(sign), bytes: string(sign), prev: anyOf(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
 			at := tail([]byte(p.text), len(p.text)-1)
 			if t.tails[at] == 0 {
@@ -117,7 +118,7 @@ func wordBoundary(b byte) bool { return !isAlnum(b) }
 
 func isKeyByte(b byte) bool { return classOf[b]&(tokenByte|base64Byte) != 0 }
 
-func in(list string) func(byte) bool {
+func anyOf(list string) func(byte) bool {
 	var set [256]bool
 	for i := range len(list) {
 		set[list[i]] = true

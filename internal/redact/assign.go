@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// assignment checks a : or = after a telling name: password=..., "api_key": "...", secret := "...";
-// or the > of <password>, or the ( of setPassword("...").
+// assignment matches the value that the sign at i assigns to the name of a secret: password=...,
+// "api_key": "...", secret := "...", <password>... and setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
@@ -27,12 +27,12 @@ func (m *matcher) assignment(i int) hit {
 		return m.assignedValue(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
-	stem := m.runStart(end, longestName, digitByte)
+	stem := m.runStart(end, maxName, digitByte)
 	if stem < 2 || !secretEnd(s[stem-2], s[stem-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
-	start := m.runStart(end, longestName, nameByte)
+	start := m.runStart(end, maxName, nameByte)
 	name := s[start:end]
 	class := m.classOfAssigned(start, name, keyed)
 	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
@@ -41,7 +41,7 @@ func (m *matcher) assignment(i int) hit {
 	if !class.isSecret() || !m.assigns(start, i, name) {
 		return hit{}
 	}
-	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), longestName, nameByte)]) {
+	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
@@ -63,7 +63,7 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	switch {
 	case keyed:
 		return classOfKey(name)
-	case len(name) == len("key") && class == bareKeyClass && keyOf(s[m.last:start]): // api key: ...
+	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.last:start]): // api key: ...
 		return secretClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
 		return keyNameClass
@@ -128,13 +128,13 @@ func namesPass(v []byte) bool {
 // afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The
 // name of the password is at start. 0 means none.
 func afterUser(s []byte, start, p int) int {
-	const longest = 32
+	const maxLen = 32
 	p = skipMarks(s, p)
 	user := bytes.ToLower(s[max(0, start-len("/username")) : start-1])
 	if !slices.ContainsFunc([]string{"id", "user", "username", "login", "account"}, func(name string) bool { return bytes.HasSuffix(user, []byte(name)) }) {
 		return 0
 	}
-	end := runEnd(s, p, longest, nameByte)
+	end := runEnd(s, p, maxLen, nameByte)
 	value := skipMarks(s, end)
 	if end == p || strings.IndexByte("/:,(", at(s, value)) < 0 {
 		return 0
@@ -142,8 +142,8 @@ func afterUser(s []byte, start, p int) int {
 	return skipMarks(s, value+1)
 }
 
-// setting matches the password in a tag or a line of settings: name is s[start:end], the sign is at i,
-// and the value follows at p.
+// setting matches the password in a tag or in a line of a settings file. The name is s[start:end], the
+// sign is at i, and the value follows at p.
 func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if m.s[i] == '>' {
 		return m.tagValue(p)
@@ -156,8 +156,8 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	return m.lineValue(value, tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0)
 }
 
-// assigns reports whether the sign at i assigns a value to the name: not the > of another place than a
-// tag, nor the bracket of a function without a secret.
+// assigns reports whether the sign at i assigns a value to the name at start. A > assigns only at the
+// end of a tag, and a bracket only after the name of a function that receives a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.s[i] {
 	case '>':
@@ -168,8 +168,8 @@ func (m *matcher) assigns(start, i int, name []byte) bool {
 	return true
 }
 
-// keyOf reports whether the word before "key" names a secret key, such as "api".
-func keyOf(before []byte) bool {
+// precedesKey reports whether the word before "key" names a secret key, such as "api".
+func precedesKey(before []byte) bool {
 	before, blank := bytes.CutSuffix(before[max(0, len(before)-maxBlanks):], []byte(" "))
 	if !blank {
 		return false
@@ -182,7 +182,7 @@ func keyOf(before []byte) bool {
 	return false
 }
 
-// assignedValue reads the value of a name at p, after the sign at i, or on the next line.
+// assignedValue matches the value of a name at p, after the sign at i, or on the next line.
 func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	s := m.s
 	p = skipMarks(s, p)
@@ -217,8 +217,8 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	return h
 }
 
-// longestName is the maximum length of a name.
-const longestName = 40
+// maxName is the maximum length of a name.
+const maxName = 40
 
 // maxBlanks is the maximum number of blanks between a name and its value, as in aligned tables.
 const maxBlanks = 48
@@ -250,16 +250,16 @@ func takesSecret(name []byte) bool {
 	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// value reads the value at p: quoted, or up to a delimiter.
+// value matches the value at p, quoted or up to a delimiter, if the value is a secret of the class.
 func (m *matcher) value(p int, class keyClass, sh shape) hit {
-	const longest = 1024
+	const maxLen = 1024
 	s := m.s
 	if p >= len(s) {
 		return hit{}
 	}
 	p = quoteAt(s, p)
 	if q := s[p]; isQuote(q) {
-		area := s[p+1 : min(len(s), p+1+longest)]
+		area := s[p+1 : min(len(s), p+1+maxLen)]
 		if line := bytes.IndexByte(area, '\n'); line >= 0 {
 			area = area[:line]
 		}
@@ -285,7 +285,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		}
 	}
 	end := p
-	for end < len(s) && end-p < longest && !endsValue(s[end]) {
+	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
 		end++
 	}
 	if c := at(s, end); c == '(' || c == '[' { // a call or an index, not a value
@@ -300,8 +300,8 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 // connectionValue matches a password of a connection string that contains a blank, a comma or braces:
 // Password=two words;Encrypt=yes, Pwd={p;w} of ODBC.
 func (m *matcher) connectionValue(p int, class keyClass) hit {
-	const longest = 128
-	area := m.s[p:min(len(m.s), p+longest)]
+	const maxLen = 128
+	area := m.s[p:min(len(m.s), p+maxLen)]
 	if area[0] == '{' {
 		if end := bytes.IndexByte(area, '}'); end > 1 && area[1] != '{' && bytes.IndexByte(area[1:end], '{') < 0 && hasDigit(area[:end]) && span(area, 0, wordByte) > end {
 			return hit{p, p + end + 1, secret}

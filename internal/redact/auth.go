@@ -7,13 +7,13 @@ import (
 
 // jwt matches three (signed) or five (encrypted) dotted parts that start with {" in base64.
 func (m *matcher) jwt(i int) hit {
-	const least = 8
+	const minLen = 8
 	start := i - 2
 	if start < m.last || !startsWith(m.s, start, "eyJ") || !startsWord(m.s, start) {
 		return hit{}
 	}
 	end := span(m.s, start, tokenByte)
-	if end-start < least || at(m.s, lineBreak(m.s, end)) != '.' {
+	if end-start < minLen || at(m.s, lineBreak(m.s, end)) != '.' {
 		return hit{}
 	}
 	for dots, wrapped := 0, false; ; {
@@ -25,7 +25,7 @@ func (m *matcher) jwt(i int) hit {
 			broken, next = broken || after > next+1, after
 		}
 		stop := span(m.s, next, tokenByte)
-		if stop == next || broken && stop-next < least {
+		if stop == next || broken && stop-next < minLen {
 			break
 		}
 		// Other text follows a signature that is complete on one line.
@@ -35,14 +35,14 @@ func (m *matcher) jwt(i int) hit {
 		wrapped = wrapped || broken
 		end = stop
 	}
-	if end-start < 4*least {
+	if end-start < 4*minLen {
 		return hit{}
 	}
 	return hit{start, end, jwt}
 }
 
-// lineBreak skips the end of a line at i and the following indentation, because long tokens are
-// wrapped.
+// lineBreak returns the position after the line end at i and the indentation of the next line; i if
+// no line ends at i. Terminals and mail wrap long tokens.
 func lineBreak(s []byte, i int) int {
 	j := i
 	if at(s, j) == '\r' {
@@ -83,7 +83,7 @@ func (m *matcher) dashes(i int) hit {
 // pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A
 // header without a body is code about keys.
 func (m *matcher) pem(start int) hit {
-	const farthest, shortest = 1 << 15, 32
+	const maxDistance, minLen = 1 << 15, 32
 	line := m.s[start:min(len(m.s), start+80)]
 	label := bytes.Index(line, []byte("PRIVATE KEY"))
 	header := bytes.Index(line[5:], []byte("-----"))
@@ -91,10 +91,10 @@ func (m *matcher) pem(start int) hit {
 		return hit{}
 	}
 	body := start + 5 + header + 5
-	area := m.s[body:min(len(m.s), body+farthest)]
-	// Only the next dashes count: looking for the END of each of many headers would cost their
-	// square.
-	if end := bytes.Index(area, []byte("-----")); end >= shortest && startsWith(area, end, "-----END ") {
+	area := m.s[body:min(len(m.s), body+maxDistance)]
+	// The search stops at the next dashes. A search for the END line of each of many headers would
+	// take quadratic time.
+	if end := bytes.Index(area, []byte("-----")); end >= minLen && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
 		if tail := bytes.Index(m.s[end:min(len(m.s), end+80)], []byte("-----")); tail >= 0 {
 			return hit{start, end + tail + 5, privateKey}
@@ -102,7 +102,7 @@ func (m *matcher) pem(start int) hit {
 		return hit{start, end, privateKey}
 	}
 	end := base64Lines(m.s, body)
-	if end-body < shortest {
+	if end-body < minLen {
 		return hit{}
 	}
 	return hit{start, end, privateKey}
@@ -118,22 +118,22 @@ func base64Lines(s []byte, p int) int {
 
 // putty matches the private lines in a key file of PuTTY.
 func (m *matcher) putty(i int) hit {
-	const header, shortest = "Private-Lines: ", 32
+	const header, minLen = "Private-Lines: ", 32
 	if !startsWith(m.s, i-len("Private-"), header) {
 		return hit{}
 	}
 	start := skipSpace(m.s, span(m.s, i-len("Private-")+len(header), digitByte))
 	end := base64Lines(m.s, start)
-	if rest := m.s[start:end]; end < len(m.s) { // where the name of the next line begins
+	if rest := m.s[start:end]; end < len(m.s) { // without the name at the beginning of the next line
 		end = start + max(0, bytes.LastIndexByte(rest, '\n'))
 	}
-	if end-start < shortest {
+	if end-start < minLen {
 		return hit{}
 	}
 	return hit{start, end, privateKey}
 }
 
-// wrappedHeader is how the base64 of a PEM block begins.
+// wrappedHeader is the beginning of the base64 of a PEM block.
 const wrappedHeader = "LS0tLS1CRUdJTi"
 
 // wrappedPEM matches the base64 of a PEM private key.
@@ -190,13 +190,13 @@ func (m *matcher) scheme(i int) hit {
 // header matches the credentials in the header whose value starts at p: the first word that looks
 // random and, in a list of cookies, the rest of the list.
 func (m *matcher) header(p int, keyed bool) hit {
-	const longest = 512
+	const maxLen = 512
 	s := m.s
 	if p < len(s) && isQuote(s[p]) {
 		p++
 	}
 	end := p
-	for end < len(s) && end-p < longest && s[end] >= ' ' && !isQuote(s[end]) {
+	for end < len(s) && end-p < maxLen && s[end] >= ' ' && !isQuote(s[end]) {
 		end++
 	}
 	for first := true; p < end; first = false {
@@ -225,12 +225,12 @@ func (m *matcher) header(p int, keyed bool) hit {
 
 // basicCredentials reports whether v is base64 of user:password; "basic authentication" is not.
 func basicCredentials(v []byte) bool {
-	const longest = 256
-	if len(v) < 6 || len(v) > longest {
+	const maxLen = 256
+	if len(v) < 6 || len(v) > maxLen {
 		return false
 	}
 	v = bytes.TrimRight(v, "=")
-	var buf [longest]byte
+	var buf [maxLen]byte
 	n, err := base64.RawStdEncoding.Decode(buf[:], v)
 	if err != nil {
 		return false

@@ -78,17 +78,17 @@ func span(s []byte, i int, class uint16) int {
 
 // runStart returns the start of the run of class bytes that ends at end, at most longest bytes long,
 // and after the last match.
-func (m *matcher) runStart(end, longest int, class uint16) int {
+func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
-	for start > m.last && end-start < longest && classOf[m.s[start-1]]&class != 0 {
+	for start > m.last && end-start < maxLen && classOf[m.s[start-1]]&class != 0 {
 		start--
 	}
 	return start
 }
 
 // runEnd returns the result of span, but reads at most longest bytes from i.
-func runEnd(s []byte, i, longest int, class uint16) int {
-	return span(s[:min(len(s), i+longest)], i, class)
+func runEnd(s []byte, i, maxLen int, class uint16) int {
+	return span(s[:min(len(s), i+maxLen)], i, class)
 }
 
 // startsWith reports whether s has p at i.

@@ -53,6 +53,7 @@ func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	return binary.LittleEndian.Uint64(sum[:8]), sum
 }
 
+// has reports whether the cache contains the text with the digest, and counts the look-up.
 func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 	found, ok := c.cache.Get(key)
 	ok = ok && found == sum

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// longestFragment is the maximum length of the last word of a cut text.
-const longestFragment = 256
+// maxFragment is the maximum length of the last word of a cut text.
+const maxFragment = 256
 
 // CutText is like Text, for a text that a capture or a stream has cut. If the last word may be the
 // start of a redacted value (an address without its end, the first digits of a card), the word is
@@ -27,11 +27,11 @@ func fragmentStart(s string) int {
 	return start
 }
 
-// numberStart goes back over groups of digits, and over groups of up to four capitals as in an
-// IBAN. The result is len(s) for fewer than four digits.
+// numberStart returns the start of the number at the end of s: groups of digits, and groups of up to
+// four capitals as in an IBAN. The result is len(s) for fewer than four digits.
 func numberStart(s string) int {
 	start, digits, capitals := len(s), 0, 0
-	for i := len(s) - 1; i >= 0 && len(s)-i < longestFragment; i-- {
+	for i := len(s) - 1; i >= 0 && len(s)-i < maxFragment; i-- {
 		switch c := s[i]; {
 		case isDigit(c):
 			digits++
@@ -53,9 +53,10 @@ func numberStart(s string) int {
 	return start
 }
 
+// wordStart returns the start of the word that ends at end.
 func wordStart(s string, end int) int {
 	start := end
-	for start > 0 && end-start < longestFragment && s[start-1] > ' ' && !strings.ContainsRune("\"'`<>()[]{},;=\\|", rune(s[start-1])) {
+	for start > 0 && end-start < maxFragment && s[start-1] > ' ' && !strings.ContainsRune("\"'`<>()[]{},;=\\|", rune(s[start-1])) {
 		start--
 	}
 	return start

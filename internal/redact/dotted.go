@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Keys whose mark is a sign between two parts: a dot, or the colon of a bot's token.
+// The checks of this file find keys by a sign between two parts: a dot, a colon, a bar or a dash.
 
 // dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
 func (m *matcher) dotted(i int) hit {
-	const discord, discordTime, discordMAC, terraform, terraformLeast, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
+	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.s
 	switch {
 	case at(s, i+discordTime+1) == '.':
@@ -20,7 +20,7 @@ func (m *matcher) dotted(i int) hit {
 		}
 	case at(s, i+1) == 'a' && startsWith(s, i+1, "atlasv1."):
 		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
-		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformLeast {
+		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformKey {
 			return hit{start, end, secret}
 		}
 	case at(s, i+1) == 'a' && (startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-")): // Authress
@@ -43,9 +43,9 @@ func (m *matcher) dotted(i int) hit {
 
 // botToken matches the number and the key of a Telegram bot around the colon at i.
 func (m *matcher) botToken(i int) hit {
-	const shortest, longest, key = 6, 16, 32
-	start, end := m.runStart(i, longest+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
-	if n := i - start; n < shortest || n > longest || !startsWord(m.s, start) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
+	const minLen, maxLen, key = 6, 16, 32
+	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
+	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}
@@ -53,9 +53,9 @@ func (m *matcher) botToken(i int) hit {
 
 // appToken matches the number and the secret of a Facebook app around the sign at i.
 func (m *matcher) appToken(i int) hit {
-	const shortest, longest, least, most = 15, 16, 27, 40
-	start, end := m.runStart(i, longest+1, digitByte), runEnd(m.s, i+1, most+1, tokenByte)
-	if n := i - start; n < shortest || n > longest || !startsWord(m.s, start) || end-i-1 < least || end-i-1 > most || !isMixed(m.s[i+1:end]) {
+	const minLen, maxLen, minKey, maxKey = 15, 16, 27, 40
+	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.s, i+1, maxKey+1, tokenByte)
+	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) || end-i-1 < minKey || end-i-1 > maxKey || !isMixed(m.s[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}

@@ -2,7 +2,8 @@ package redact
 
 import "bytes"
 
-// shortFlag is a program with a one-letter flag for a password, as a separate word or attached.
+// shortFlag is a program with a one-letter flag for a password. separate permits -p PASSWORD, attached
+// permits -pPASSWORD.
 type shortFlag struct {
 	program  string
 	letter   byte
@@ -28,8 +29,8 @@ var shortFlags = []shortFlag{
 	{"valkey-cli", 'a', true, false},
 }
 
-// passwordFlag matches the password after a one-letter flag if the program precedes the flag in the
-// same command, or after a flag with a telling name.
+// passwordFlag matches the password after the flag at i: a one-letter flag of a program that precedes
+// the flag in the same command, or a flag with the name of a secret.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.s[i+1], i+2
 	attached := at(m.s, p) > ' '
@@ -62,8 +63,8 @@ func (m *matcher) secureString(i int) hit {
 
 // command returns the text before i that belongs to the same command.
 func (m *matcher) command(i int) []byte {
-	const farthest = 96
-	before := m.s[max(m.last, i-farthest):i]
+	const maxDistance = 96
+	before := m.s[max(m.last, i-maxDistance):i]
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 

@@ -2,7 +2,7 @@ package redact
 
 import "bytes"
 
-// Words for "password" and "phone" in languages other than English.
+// The checks of this file find words for "password" and "phone" in languages other than English.
 
 // foreignPassword reports whether a text ends in a word for "password" in a language with letters
 // beyond ASCII.
@@ -15,10 +15,10 @@ func foreignPassword(s []byte) bool {
 	return false
 }
 
-// links are the words that link the word for "password" to its value.
+// linkWords are the words that link the word for "password" to its value.
 //
 //nolint:gochecknoglobals // read only
-var links = []struct{ link, name string }{
+var linkWords = []struct{ link, name string }{
 	{" est ", "passe"},
 	{" es ", "contraseña"},
 	{" es ", "clave"},
@@ -33,9 +33,9 @@ var links = []struct{ link, name string }{
 // foreignLink checks a verb that links the word for "password" to its value: le mot de passe est ...
 // i is in the first three bytes of the verb.
 func (m *matcher) foreignLink(i int) hit {
-	const longest = 64
+	const maxLen = 64
 	s := m.s
-	for _, l := range links {
+	for _, l := range linkWords {
 		start := i - 1
 		if l.link[0] != ' ' {
 			start = i - len(l.link) + 1
@@ -48,7 +48,7 @@ func (m *matcher) foreignLink(i int) hit {
 			return m.value(p, passwordClass, shape{})
 		}
 		end := p
-		for end < len(s) && end-p < longest && s[end] > ' ' && s[end] < 0x7f {
+		for end < len(s) && end-p < maxLen && s[end] > ' ' && s[end] < 0x7f {
 			end++
 		}
 		for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence

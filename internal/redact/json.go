@@ -3,15 +3,15 @@ package redact
 import "bytes"
 
 // JSON returns raw, a JSON text, redacted: strings (and keys) at any depth of escaping, and bare
-// numbers that are payment cards or have a telling key. Valid JSON stays valid. If nothing is found
+// numbers that are payment cards or have the key of a phone or a card. Valid JSON stays valid. If nothing is found
 // the result is raw itself and dst is unchanged. Otherwise the result is written over dst[:0],
 // which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte     // key of the next value
-	var pair keyClass  // class of the name in the previous member
-	var first keyClass // class of the first text in a list
-	var held keyClass  // class of the name of the open object
+	var key []byte         // key of the next value
+	var pairClass keyClass // class of the name in the previous member
+	var listClass keyClass // class of the first text in a list
+	var openClass keyClass // class of the name of the open object
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -22,10 +22,10 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		start := i + q + 1
 		gap := bytes.Trim(raw[i:start-1], ": \t\r\n")
 		if len(bytes.Trim(gap, ",")) > 0 {
-			pair = noClass
+			pairClass = noClass
 		}
 		if bytes.IndexByte(gap, '}') >= 0 {
-			held = noClass
+			openClass = noClass
 		}
 		end := stringEnd(raw, start)
 		i = end + 1
@@ -33,7 +33,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			key = raw[start:end]
 			i = colon + 1
 			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
-				held, key = classOfKey(key), nil // the key describes a container, not the strings in the container
+				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in the container
 			}
 			r.stringIn(&w, start, end, noClass)
 			continue
@@ -42,18 +42,18 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if key != nil {
 			class = classOfKey(key)
 		}
-		if tells := max(pair, held); bytes.EqualFold(key, []byte("value")) && !isProse(tells, raw[start:end]) {
-			class = tells
+		if named := max(pairClass, openClass); bytes.EqualFold(key, []byte("value")) && !isProse(named, raw[start:end]) {
+			class = named
 		}
 		// ["X-Api-Key", "..."]: the first text is the name of the second.
-		if first.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (first != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
-			class = first
+		if listClass.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
+			class = listClass
 		}
-		if first = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
-			first = classOfKey(raw[start:end])
+		if listClass = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
+			listClass = classOfKey(raw[start:end])
 		}
-		if pair = noClass; isNameKey(key) {
-			pair = classOfKey(raw[start:end])
+		if pairClass = noClass; isNameKey(key) {
+			pairClass = classOfKey(raw[start:end])
 		}
 		r.stringIn(&w, start, end, class)
 		key = nil
@@ -61,9 +61,10 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
+// stringIn redacts the inside of the string src[start:end].
 func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
-	const shortest = 6 // a@b.io; a keyed value may be shorter
-	if end-start < shortest && class == noClass {
+	const minLen = 6 // a@b.io; a keyed value may be shorter
+	if end-start < minLen && class == noClass {
 		return
 	}
 	if out, found := r.text(w.src[start:end], class); found {
@@ -71,10 +72,11 @@ func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// numbersIn looks at the bare numbers between two strings.
+// numbersIn redacts the numbers in src[from:to], which is the text between two strings. key is the key
+// of the number.
 func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
-	const shortest = 7
-	for i := from; to-i >= shortest; {
+	const minLen = 7
+	for i := from; to-i >= minLen; {
 		if !isDigit(w.src[i]) {
 			i++
 			continue
@@ -82,7 +84,7 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 		end := span(w.src[:to], i, digitByte)
 		c := at(w.src, end)
 		whole := c != '.' && c != 'e' && c != 'E'
-		if whole && end-i >= shortest && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
+		if whole && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
 			class := noClass
 			if key != nil {
 				class = classOfKey(key)
@@ -108,6 +110,7 @@ type splicer struct {
 	changed  bool
 }
 
+// replace puts text, in quotes if quoted is true, in place of src[start:end].
 func (w *splicer) replace(start, end int, text []byte, quoted bool) {
 	w.dst = append(w.dst, w.src[w.copied:start]...)
 	if quoted {

@@ -41,8 +41,8 @@ const (
 // examples.
 type rule struct {
 	name        string
-	description string // description for people
-	personal    bool   // replaced only where personal data is to be
+	description string // text for the documentation
+	personal    bool   // replaced only by a Redactor of personal data; see New
 	examples    []example
 	anchors     []anchor
 	prefixes    []prefix
@@ -76,18 +76,18 @@ func kindTable() [kindCount]rule {
 	return t
 }
 
-// personalData is the first table: the colon of an address is checked before the colon of an
-// assignment.
+// personalData adds the rows of personal data, before all other rows: the colon of an IP address must
+// be checked before the colon of an assignment.
 func personalData(t *[kindCount]rule) {
-	// Four kinds hang on a run of digits, which is read once.
-	run := anchor{name: "digits", bytes: digits, prev: wordBoundary, next: in(digits + ".-/ "), check: (*matcher).digits}
+	// Four kinds share the anchor of a run of digits, so that the run is read once.
+	run := anchor{name: "digits", bytes: digits, prev: wordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
 	t[email] = rule{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
 	t[phone] = rule{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
-		{name: "+", bytes: "+", prev: wordBoundary, next: in(digits[1:]), check: (*matcher).phone},
+		{name: "+", bytes: "+", prev: wordBoundary, next: anyOf(digits[1:]), check: (*matcher).phone},
 		{name: "(", bytes: "(", prev: wordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
@@ -160,36 +160,36 @@ const (
 func vendors(t *[kindCount]rule) {
 	t[anthropicKey] = rule{name: "anthropic_key", description: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
-	}, prefixes: []prefix{{text: "sk-", then: "ant-", class: tokenByte, least: 16, digit: true}}}
+	}, prefixes: []prefix{{text: "sk-", bodyStart: "ant-", class: tokenByte, minBytes: 16, digit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
 	t[openAIKey] = rule{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
-	}, prefixes: []prefix{{text: "sk-", class: tokenByte, least: 16, digit: true}}}
+	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, digit: true}}}
 	t[awsKey] = rule{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
-	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: in("KSBC3"), check: (*matcher).awsID, vendors: true}}}
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, vendors: true}}}
 	t[githubToken] = rule{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
-	}, prefixes: append(allOf(prefix{class: alnumByte, least: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-		prefix{text: "github_pat_", class: tokenByte, least: 20})}
+	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+		prefix{text: "github_pat_", class: tokenByte, minBytes: 20})}
 	t[gitlabToken] = rule{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
-	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
+	}, prefixes: allOf(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
 	t[slackToken] = rule{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
-	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
-		prefix{text: "xapp-", class: tokenByte, least: 16})}
+	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
+		prefix{text: "xapp-", class: tokenByte, minBytes: 16})}
 	t[stripeKey] = rule{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
-	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
-		prefix{text: "whsec_", class: base64Byte, least: 20})}
+	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
+		prefix{text: "whsec_", class: base64Byte, minBytes: 20})}
 	t[googleKey] = rule{
 		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
-		}, prefixes: []prefix{{text: "AIza", class: tokenByte, least: 30}, {text: "GOCSPX-", class: tokenByte, least: 20}, {text: "ya29.", class: tokenByte, least: 20}},
+		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}},
 	}
 }
 
@@ -198,39 +198,39 @@ func moreVendors(t *[kindCount]rule) {
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
-	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: in("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
+	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: anyOf("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
 	t[npmToken] = rule{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
-	}, prefixes: []prefix{{text: "npm_", class: alnumByte, least: 24}}}
+	}, prefixes: []prefix{{text: "npm_", class: alnumByte, minBytes: 24}}}
 	t[pypiToken] = rule{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
-	}, prefixes: []prefix{{text: "pypi-", then: "AgE", class: tokenByte, least: 16}, {text: "pypi-", class: tokenByte, least: 50}}}
+	}, prefixes: []prefix{{text: "pypi-", bodyStart: "AgE", class: tokenByte, minBytes: 16}, {text: "pypi-", class: tokenByte, minBytes: 50}}}
 	t[huggingFaceToken] = rule{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
-	}, prefixes: allOf(prefix{class: alnumByte, least: 20}, "hf_", "api_org_")}
+	}, prefixes: allOf(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
 	t[sendgridKey] = rule{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
-	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: wordBoundary, next: in("G"), check: (*matcher).sendgrid, vendors: true}}}
+	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: wordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, vendors: true}}}
 	t[twilioKey] = rule{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
 		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
-	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: wordBoundary, next: in("CK"), check: (*matcher).twilio, vendors: true}}}
+	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: wordBoundary, next: anyOf("CK"), check: (*matcher).twilio, vendors: true}}}
 }
 
 // authority returns the anchor "://" of a URL.
 func authority() anchor {
-	return anchor{name: "://", bytes: ":", prev: isAlnum, next: in("/"), check: (*matcher).url}
+	return anchor{name: "://", bytes: ":", prev: isAlnum, next: anyOf("/"), check: (*matcher).url}
 }
 
 // dashed returns the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
-	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return wordBoundary(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
+	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return wordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).dashes}
 }
 
 func headers(t *[kindCount]rule) {
 	t[jwt] = rule{name: "jwt", description: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
-	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
+	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
 	t[privateKey] = rule{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
@@ -240,8 +240,8 @@ func headers(t *[kindCount]rule) {
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
 	}, anchors: []anchor{
 		dashed(),
-		{name: "LS0t", bytes: "L", prev: wordBoundary, next: in("S"), check: (*matcher).wrappedPEM},
-		{name: "Private-Lines", bytes: "L", prev: in("-"), next: in("i"), check: (*matcher).putty},
+		{name: "LS0t", bytes: "L", prev: wordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
+		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
 	t[authorization] = rule{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
@@ -250,7 +250,7 @@ func headers(t *[kindCount]rule) {
 		{`{"auth":"dXNlcjpwYXNzd29yZA=="}`, `{"auth":"[REDACTED:authorization:1]"}`},
 		{"Authorization: Bearer $TOKEN", ""},
 		{"Basic authentication is", ""},
-	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: wordBoundary, next: in("eEaA"), check: (*matcher).scheme}}}
+	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: wordBoundary, next: anyOf("eEaA"), check: (*matcher).scheme}}}
 }
 
 func others(t *[kindCount]rule) {
@@ -267,7 +267,7 @@ func others(t *[kindCount]rule) {
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
 		authority(), dashed(),
-		{name: "-u", bytes: "-", prev: wordBoundary, next: in("u"), check: (*matcher).userFlag},
+		{name: "-u", bytes: "-", prev: wordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = rule{
@@ -278,26 +278,26 @@ func others(t *[kindCount]rule) {
 			{name: "name=", bytes: "=", prev: func(b byte) bool { return named(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
 			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
-			{name: "old -> new", bytes: ">", prev: in("-"), next: in(" "), check: (*matcher).arrowValue},
-			{name: "password", bytes: "sS", prev: in("sS"), next: in("wWpP_kK "), check: (*matcher).bareName},
-			{name: "pwd", bytes: "wW", prev: in("pP"), next: in("dD"), check: (*matcher).bareName},
-			{name: "token, key, secret", bytes: "kKeEcC", prev: in("oOkKeE"), next: in("eEyYrR"), check: (*matcher).bareSecret},
-			{name: "identified by", bytes: "yY", prev: in("bB"), next: in(" "), check: (*matcher).identifiedBy},
-			{name: "host:port", bytes: ":", prev: isAlnum, next: in(digits + "*"), check: (*matcher).passFile},
-			{name: "name, value", bytes: "vV", prev: wordBoundary, next: in("aA"), check: (*matcher).pair},
-			{name: "-p, -a", bytes: "-", prev: in(" "), next: in("paPwksd"), check: (*matcher).passwordFlag},
-			{name: "| chpasswd", bytes: "|", prev: in(" "), next: in(" "), check: (*matcher).pipedPassword},
-			{name: "AUTH", bytes: "H", prev: in("T"), next: in(" "), check: (*matcher).redisAuth},
-			{name: "<string>", bytes: ">", prev: in("g"), next: isKeyByte, check: (*matcher).property},
-			{name: "is, in European languages", bytes: "ei\xc3", prev: in(" "), next: in("s\xa9"), check: (*matcher).foreignLink},
-			{name: "is, in Asian languages", bytes: "\xaf\x94", prev: in("\x98\x81\x8a"), next: anything, check: (*matcher).foreignLink},
-			{name: "SecureString", bytes: "-", prev: in("o"), next: in("S"), check: (*matcher).secureString},
+			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
+			{name: "password", bytes: "sS", prev: anyOf("sS"), next: anyOf("wWpP_kK "), check: (*matcher).bareName},
+			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: anyOf("dD"), check: (*matcher).bareName},
+			{name: "token, key, secret", bytes: "kKeEcC", prev: anyOf("oOkKeE"), next: anyOf("eEyYrR"), check: (*matcher).bareSecret},
+			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).identifiedBy},
+			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).passFile},
+			{name: "name, value", bytes: "vV", prev: wordBoundary, next: anyOf("aA"), check: (*matcher).pair},
+			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksd"), check: (*matcher).passwordFlag},
+			{name: "| chpasswd", bytes: "|", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).pipedPassword},
+			{name: "AUTH", bytes: "H", prev: anyOf("T"), next: anyOf(" "), check: (*matcher).redisAuth},
+			{name: "<string>", bytes: ">", prev: anyOf("g"), next: isKeyByte, check: (*matcher).property},
+			{name: "is, in European languages", bytes: "ei\xc3", prev: anyOf(" "), next: anyOf("s\xa9"), check: (*matcher).foreignLink},
+			{name: "is, in Asian languages", bytes: "\xaf\x94", prev: anyOf("\x98\x81\x8a"), next: anything, check: (*matcher).foreignLink},
+			{name: "SecureString", bytes: "-", prev: anyOf("o"), next: anyOf("S"), check: (*matcher).secureString},
 			{name: "<entry key=name>", bytes: ">", prev: isQuote, next: isKeyByte, check: (*matcher).entry},
 			dashed(),
 			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dotted, vendors: true},
-			{name: "bot:key", bytes: ":", prev: isDigit, next: in("A"), check: (*matcher).botToken, vendors: true},
+			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, vendors: true},
 			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, vendors: true},
-			{name: "-us12, _mmk", bytes: "sk", prev: in("um"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
+			{name: "-us12, _mmk", bytes: "sk", prev: anyOf("um"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
 		},
 		prefixes: furtherPrefixes(),
 	}

@@ -58,11 +58,11 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	for k, row := range kindTable() {
 		all = append(all, row.examples...)
 		for i, p := range row.prefixes {
-			body := p.then + strings.Repeat(alnum36, 4)
+			body := p.bodyStart + strings.Repeat(alnum36, 4)
 			if p.class == hexByte {
 				body = hex32 + hex32
 			}
-			most, less := p.text+body[:p.least]+" ", p.text+body[:p.least-1]+" "
+			most, less := p.text+body[:p.minBytes]+" ", p.text+body[:p.minBytes-1]+" "
 			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
 			for _, x := range x {
 				if got := New(true).Text(x.in); got != x.want() {
@@ -70,7 +70,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 				}
 			}
 			if !needed(func(rows *[kindCount]rule) { rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1) }, append(x, row.examples...)) {
-				t.Errorf("%s: nothing needs the prefix %q", row.name, p.text+p.then)
+				t.Errorf("%s: nothing needs the prefix %q", row.name, p.text+p.bodyStart)
 			}
 		}
 	}

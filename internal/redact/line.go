@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Values in settings: lines of .env, properties and YAML files, connection strings, and tags. In such
-// places, punctuation and blanks belong to the value.
+// The checks of this file find values in lines of .env, properties and YAML files, in connection
+// strings, and in tags, where punctuation and blanks belong to the value.
 
 // startsLine reports whether the name at start is the first of its line, as in settings. Words may
 // precede a name with a colon.
 func (m *matcher) startsLine(start int, colon bool) bool {
-	const longest = 24
+	const maxLen = 24
 	s := m.s
-	from := max(0, start-longest)
+	from := max(0, start-maxLen)
 	line := s[from:start]
 	if newline := bytes.LastIndexByte(line, '\n'); newline >= 0 {
 		line = line[newline+1:]
@@ -33,7 +33,7 @@ func (m *matcher) startsLine(start int, colon bool) bool {
 // inConnection reports whether the name at start is a part of a connection string or a query:
 // host=h user=u password=..., Server=h;Password=..., ?user=u&password=...
 func (m *matcher) inConnection(start int) bool {
-	const longest = 64
+	const maxLen = 64
 	if start == m.last {
 		return false
 	}
@@ -41,18 +41,18 @@ func (m *matcher) inConnection(start int) bool {
 	case ';', '?', '&':
 		return true
 	case ' ':
-		word := m.s[m.runStart(start-1, longest, wordByte) : start-1]
+		word := m.s[m.runStart(start-1, maxLen, wordByte) : start-1]
 		return len(word) > 2 && bytes.IndexByte(word, '=') > 0 && isAlnum(word[len(word)-1])
 	}
 	return false
 }
 
-// lineValue matches the password at p that ends with its line, or with a blank after a name without
-// blanks around its sign.
+// lineValue matches the password at p up to the end of the line. With tight, which reports that no
+// blank is around the sign after the name, the password may also end at a blank.
 func (m *matcher) lineValue(p int, tight bool) hit {
-	const longest = 256
+	const maxLen = 256
 	s := m.s
-	area := s[p:min(len(s), p+longest)]
+	area := s[p:min(len(s), p+maxLen)]
 	if end := bytes.IndexAny(area, "\r\n\x1b"); end >= 0 {
 		area = area[:end]
 	}
@@ -84,11 +84,11 @@ func (m *matcher) lineValue(p int, tight bool) hit {
 	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
 }
 
-// isSetting reports whether the unquoted value of a setting is a password, instead of a reference or
-// code. tight allows words with dots and a number at the end.
+// isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference
+// or code. tight also permits words with dots that end in a number.
 func isSetting(v []byte, tight bool) bool {
-	const shortest = 5
-	if len(v) < shortest || !isLiteral(v) || isPath(v) || isReference(v) || isPlaceholder(v) || bytes.Count(v, v[:1]) == len(v) {
+	const minLen = 5
+	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isPlaceholder(v) || bytes.Count(v, v[:1]) == len(v) {
 		return false
 	}
 	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(tight && isStrong(v)) { // a block of YAML, an operator
@@ -146,8 +146,8 @@ func isPassphrase(v []byte, plain bool) bool {
 
 // tagValue matches the text up to the closing tag.
 func (m *matcher) tagValue(p int) hit {
-	const longest = 128
-	area := m.s[p:min(len(m.s), p+longest)]
+	const maxLen = 128
+	area := m.s[p:min(len(m.s), p+maxLen)]
 	end := bytes.Index(area, []byte("</"))
 	if end < 0 || bytes.ContainsAny(area[:end], "\n<") {
 		return hit{}

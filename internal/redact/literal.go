@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Literals: where the text of a value starts in source code, and whether a value is literal.
+// The functions of this file find the start of a string literal in source code, and separate literal
+// values from variables, templates and references.
 
 // strongSigns are signs of generated passwords that names and paths of code do not contain.
 const strongSigns = "!@#%^&*?~"
@@ -17,8 +18,7 @@ func isStrong(v []byte) bool {
 }
 
 // isLiteral reports whether a password is literal, instead of a variable, a template or a mask: $X,
-// ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@,
-// __x__, ****.
+// ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@, __x__, ****.
 func isLiteral(v []byte) bool {
 	const opening, closing = "$%*{<([", "$%*}>)]"
 	if len(v) == 0 {
@@ -52,21 +52,22 @@ func isPath(v []byte) bool {
 // isReference reports whether a value names a place that holds the secret: vault:secret/db#password,
 // arn:aws:secretsmanager:..., or the tag !vault of YAML.
 func isReference(v []byte) bool {
-	const shortest = 3
+	const minLen = 3
 	if v[0] == '!' && span(v, 1, alnumByte) == len(v) && !hasDigit(v) {
 		return true
 	}
 	colon := bytes.IndexByte(v, ':')
-	if colon < shortest || slices.ContainsFunc(v[:colon], func(b byte) bool { return !isLower(b) }) {
+	if colon < minLen || slices.ContainsFunc(v[:colon], func(b byte) bool { return !isLower(b) }) {
 		return false
 	}
 	return bytes.ContainsAny(v[colon+1:], ":/")
 }
 
-// isPlaceholder reports whether v stands for a password in schemas, forms, masks and examples.
+// isPlaceholder reports whether v is written in place of a password in schemas, forms, masks and
+// examples.
 func isPlaceholder(v []byte) bool {
-	const longest = 40
-	if len(v) > longest {
+	const maxLen = 40
+	if len(v) > maxLen {
 		return false
 	}
 	low := bytes.ToLower(v)
@@ -114,13 +115,13 @@ func quoteAt(s []byte, p int) int {
 // operator that follows a name at p: password: string = "x", password[32] = "x",
 // env['PASSWORD'] || 'x'. 0 means none.
 func (m *matcher) valueAfterType(p int) int {
-	const longest = 40
+	const maxLen = 40
 	s := m.s
 	index := p
 	for index < len(s) && index-p < 4 && strings.IndexByte("'\"`)]", s[index]) >= 0 {
 		index++
 	}
-	sign := min(m.typeEnd(index), p+longest)
+	sign := min(m.typeEnd(index), p+maxLen)
 	if index > p && len(bytes.TrimSpace(s[index:sign])) > 0 {
 		return 0
 	}

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// keyClass is the kind of value that a key's name implies.
+// keyClass is the kind of the value that a name implies: the name of a key, a variable or a setting.
 type keyClass uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	headerClass // some of the value's words may be credentials
 	phoneClass
 	ssnClass
-	orderClass // a number that is no card
+	orderClass // number of an order or the like, not of a card
 )
 
 func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
@@ -46,15 +46,15 @@ func classOfKey(key []byte) keyClass {
 
 // classOfWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
 func classOfWord(w []byte) keyClass {
-	const longest = 32
+	const maxLen = 32
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
 	}
 	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
 		return noClass
 	}
-	var buf [longest]byte
-	i := longest
+	var buf [maxLen]byte
+	i := maxLen
 	for j := len(w) - 1; j >= 0 && i > 0; j-- {
 		if c := w[j]; c != '_' && c != '-' && c != '.' && c != ' ' {
 			i--
@@ -72,9 +72,9 @@ type ending struct {
 	fourth byte // fourth letter from the end, compared first; 0 for a shorter text
 }
 
-// endings holds the endings of telling names, by their last letter.
+// endings holds the endings of names with a class, by the last letter.
 type endings struct {
-	of     [256][]ending
+	byLast [256][]ending
 	secret [256]uint32 // of secrets: a bit for each letter before the last
 }
 
@@ -110,7 +110,7 @@ var nameEndings = func() (t endings) {
 			if len(text) > 3 {
 				e.fourth = text[len(text)-4]
 			}
-			t.of[last] = append(t.of[last], e)
+			t.byLast[last] = append(t.byLast[last], e)
 			if row.class.isSecret() {
 				t.secret[last] |= 1 << (before - 'a')
 			}
@@ -125,7 +125,7 @@ func classOfName(n []byte) keyClass {
 	if len(n) > 3 {
 		fourth = n[len(n)-4]
 	}
-	for _, e := range nameEndings.of[n[len(n)-1]] {
+	for _, e := range nameEndings.byLast[n[len(n)-1]] {
 		if e.fourth != 0 && e.fourth != fourth {
 			continue
 		}
@@ -136,10 +136,9 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// secretEnd reports whether the name of a secret can end in the two letters: most names of code
-// fall here.
+// secretEnd reports whether the name of a secret can end in the letters a and b. The test is cheap and
+// rejects most names in code.
 func secretEnd(a, b byte) bool { return nameEndings.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
 
-// mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
-// read.
-func mayEndName(b byte) bool { return nameEndings.of[b|0x20] != nil || isDigit(b) }
+// mayEndName reports whether a name with a class can end in b. The test is cheap and rejects most names.
+func mayEndName(b byte) bool { return nameEndings.byLast[b|0x20] != nil || isDigit(b) }

@@ -98,8 +98,9 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isVersion reports whether 120.0.6.1 is a version instead of an address, by the text around it and
-// the size: sections and object identifiers count from 1.
+// isVersion reports whether the four numbers in s[i:end], such as 120.0.6.1, are a version, a section
+// or an object identifier instead of an address. The text around the numbers decides, or the numbers
+// themselves: small numbers are rarely an address.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.s
 	if i > 0 {
@@ -123,7 +124,7 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.follows(i, wordsOfVersion) || m.upgrade(i, end) {
+	if m.follows(i, wordsOfVersion) || m.isUpgrade(i, end) {
 		return true
 	}
 	return octets[0] != 10 && !m.wordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !cellEnd(s, i, end)
@@ -131,12 +132,12 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 
 // follows reports whether one of the words is directly before i, with at most three signs between.
 func (m *matcher) follows(i int, words string) bool {
-	const signs, longest = 3, 20
+	const signs, maxLen = 3, 20
 	end := i
 	for end > m.last && i-end < signs && !isAlnum(m.s[end-1]) && m.s[end-1] != '\n' {
 		end--
 	}
-	start := m.runStart(end, longest, alnumByte)
+	start := m.runStart(end, maxLen, alnumByte)
 	if start == end {
 		return false
 	}
@@ -148,16 +149,16 @@ func (m *matcher) follows(i int, words string) bool {
 	return false
 }
 
-// upgrade reports whether the number is a version in "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
-func (m *matcher) upgrade(i, end int) bool {
-	const farthest = 12
-	after := m.s[end:min(len(m.s), end+farthest)]
+// isUpgrade reports whether the number is a version in "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
+func (m *matcher) isUpgrade(i, end int) bool {
+	const maxDistance = 12
+	after := m.s[end:min(len(m.s), end+maxDistance)]
 	for _, arrow := range [...]string{" -> ", " => ", " → ", " to "} {
 		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.wordBefore(i, wordsOfChange)) {
 			return true
 		}
 	}
-	before := m.s[max(m.last, i-farthest):i]
+	before := m.s[max(m.last, i-maxDistance):i]
 	for _, arrow := range [...]string{" -> ", " => ", " → "} {
 		if rest, ok := bytes.CutSuffix(before, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
 			return true

@@ -2,7 +2,8 @@ package redact
 
 import "strings"
 
-// digits matches a run of digits that starts at i, not after a word.
+// digits matches an IP address, a social security number, a card or a phone number that starts with
+// the run of digits at i.
 func (m *matcher) digits(i int) hit {
 	s := m.s
 	end := span(s, i, digitByte)
@@ -128,11 +129,14 @@ func (m *matcher) card(i, end int, g *groups) hit {
 	return hit{}
 }
 
-// isOrder reports whether the text before i, or the key, says that the number is of an order or the like.
+// isOrder reports whether the key or the text before i names the number of an order, an invoice or a
+// ticket.
 func (m *matcher) isOrder(i int) bool {
 	return m.class == orderClass || m.wordBefore(i, wordsOfOrder) && !m.wordBefore(i, wordsOfCard)
 }
 
+// cardShape reports whether groups of the sizes can be a card: 4-6-5, 4-6-4, or groups of four. The
+// caller has checked the first group.
 func cardShape(size []int) bool {
 	switch len(size) {
 	case 3:
@@ -148,6 +152,8 @@ func cardShape(size []int) bool {
 	return false
 }
 
+// isCard reports whether the digits are in the range of an issuer, with its length and a valid check
+// digit.
 func isCard(d []byte) bool {
 	n := len(d)
 	two, three, four := number(d[:2]), number(d[:3]), number(d[:4])
@@ -269,6 +275,7 @@ func (m *matcher) iban(i int) hit {
 	return hit{i, end, iban}
 }
 
+// mod97 reports whether the check digits of an IBAN are valid.
 func mod97(d []byte) bool {
 	rest := 0
 	add := func(part []byte) {

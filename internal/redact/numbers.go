@@ -2,27 +2,27 @@ package redact
 
 import "hash/maphash"
 
-// maxRemembered is the number of values with a remembered number in a Redactor, maxOfSession in a
-// session. Further values get a new number at each occurrence: still redacted, but not recognisable
-// as equal.
+// maxRemembered is the maximum number of values whose numbers a Redactor remembers, maxPerSession the
+// maximum of a session. Each occurrence of a further value gets a new number: the value is redacted,
+// but equal values are not recognisable as equal.
 const (
 	maxRemembered = 1 << 16
-	maxOfSession  = 1 << 10
+	maxPerSession = 1 << 10
 )
 
 // Numbers are the numbers of the placeholders of one session. Numbers contain seeded 64-bit hashes of
 // values, never the values, and are not safe for concurrent use.
 type Numbers struct {
-	seed  maphash.Seed
-	limit int
-	of    map[uint64]int
-	next  [kindCount]int
+	seed   maphash.Seed
+	limit  int
+	byHash map[uint64]int
+	next   [kindCount]int
 }
 
 // NewNumbers returns the numbers of a session. highest is a result of Highest: after a restart, a
 // value gets a new number instead of the number of another value.
 func NewNumbers(highest map[string]int) *Numbers {
-	n := &Numbers{seed: maphash.MakeSeed(), limit: maxOfSession}
+	n := &Numbers{seed: maphash.MakeSeed(), limit: maxPerSession}
 	n.Raise(highest)
 	return n
 }
@@ -52,13 +52,15 @@ func (n *Numbers) Highest() map[string]int {
 // reset forgets all numbers, and keeps a small map.
 func (n *Numbers) reset() {
 	const small = 256
-	if len(n.of) > small {
-		n.of = nil
+	if len(n.byHash) > small {
+		n.byHash = nil
 	}
-	clear(n.of)
+	clear(n.byHash)
 	n.next = [kindCount]int{}
 }
 
+// number returns the number of a value. Spellings of one value have one number: grouping of digits and
+// case do not count.
 func (n *Numbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)
@@ -77,15 +79,15 @@ func (n *Numbers) number(k kind, value []byte) int {
 		_ = h.WriteByte(b)
 	}
 	sum := h.Sum64()
-	if number, ok := n.of[sum]; ok {
+	if number, ok := n.byHash[sum]; ok {
 		return number
 	}
 	n.next[k]++
-	if n.of == nil {
-		n.of = make(map[uint64]int)
+	if n.byHash == nil {
+		n.byHash = make(map[uint64]int)
 	}
-	if len(n.of) < n.limit {
-		n.of[sum] = n.next[k]
+	if len(n.byHash) < n.limit {
+		n.byHash[sum] = n.next[k]
 	}
 	return n.next[k]
 }

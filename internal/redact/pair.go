@@ -5,7 +5,7 @@ import "bytes"
 // Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
 // "value": "..."}, <add key="DbPassword" value="..."/>.
 
-// pair checks the word value at i after a telling name.
+// pair matches the value of such a pair. The word "value" is at i, after the name of a secret.
 func (m *matcher) pair(i int) hit {
 	s := m.s
 	p := i + len("value")
@@ -36,10 +36,11 @@ func (m *matcher) pair(i int) hit {
 	return h
 }
 
-// property checks the > of <string>, after <key>Password</key> in a property list.
+// property matches the text of <string> after <key>Password</key> in a property list. The > of
+// <string> is at i.
 func (m *matcher) property(i int) hit {
-	const farthest = 96
-	before, found := bytes.CutSuffix(m.s[max(m.last, i-farthest):i], []byte("<string"))
+	const maxDistance = 96
+	before, found := bytes.CutSuffix(m.s[max(m.last, i-maxDistance):i], []byte("<string"))
 	before, follows := bytes.CutSuffix(bytes.TrimRight(before, " \t\r\n"), []byte("</key>"))
 	if !found || !follows {
 		return hit{}
@@ -51,10 +52,10 @@ func (m *matcher) property(i int) hit {
 	return m.value(i+1, class, shape{literal: true})
 }
 
-// entry looks at the > of <entry key="password">.
+// entry matches the text after <entry key="password">. The > is at i.
 func (m *matcher) entry(i int) hit {
-	const farthest = 96
-	before := m.s[max(m.last, i-farthest) : i-1]
+	const maxDistance = 96
+	before := m.s[max(m.last, i-maxDistance) : i-1]
 	name := lastName(before)
 	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.s[i-1:i])
 	before, assigned := bytes.CutSuffix(before, []byte("="))
@@ -69,8 +70,8 @@ const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
 // nameBefore returns the class of the name before the member at i, after name or key.
 func (m *matcher) nameBefore(i int) keyClass {
-	const farthest = 160
-	s := m.s[max(m.last, i-farthest):i]
+	const maxDistance = 160
+	s := m.s[max(m.last, i-maxDistance):i]
 	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n")
 	name := lastName(s)
 	before := bytes.TrimRight(s[:len(s)-len(name)], quotesAndBlanks)
@@ -105,7 +106,7 @@ func isNameKey(key []byte) bool {
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("key"), "key")
 }
 
-// isProse reports whether the value of a password is a text about passwords.
+// isProse reports whether the value of a password's name is a text about passwords.
 func isProse(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0 && !isPassphrase(value, false)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // phone matches a telephone number at i: with + and country code, in North American form, or in any
-// form after a telling word.
+// form after a word such as "phone".
 func (m *matcher) phone(i int) hit {
 	s := m.s
 	start := i
@@ -25,9 +25,9 @@ func (m *matcher) phone(i int) hit {
 // phoneOf matches the longest telephone number in the groups g of digits at start, or after the + or
 // the bracket at start.
 func (m *matcher) phoneOf(start int, g *groups, plus bool) hit {
-	const shortest = 7
+	const minLen = 7
 	for k, n := g.count, g.n; k > 0; k-- {
-		if n < shortest {
+		if n < minLen {
 			break
 		}
 		if endsNumber(m.s, g.end[k-1]) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
@@ -38,6 +38,7 @@ func (m *matcher) phoneOf(start int, g *groups, plus bool) hit {
 	return hit{}
 }
 
+// international reports whether the first k groups, with n digits, can be a number after a +.
 func international(g *groups, k, n int) bool {
 	if n < 8 || n > 15 {
 		return false
@@ -60,16 +61,19 @@ func international(g *groups, k, n int) bool {
 	return g.size[0] <= 4
 }
 
-// dialled reports whether the number begins with 00 or 011, a country code and further groups.
+// dialled reports whether the first k groups, with n digits, are 00 or 011, a country code and further
+// groups.
 func dialled(g *groups, k, n int) bool {
-	const shortest, longest = 11, 15
-	if k < 3 || n < shortest || n > longest || g.digits[0] != '0' {
+	const minLen, maxLen = 11, 15
+	if k < 3 || n < minLen || n > maxLen || g.digits[0] != '0' {
 		return false
 	}
 	size, d := g.size[0], g.digits[:n]
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
+// national reports whether the first k groups, with n digits, are a number without a country code: in
+// North American form, as the value of a phone's name, or after a word such as "phone".
 func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
@@ -86,7 +90,7 @@ func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n < 9 && k == 1 || n < 2*k || dateShape(g, k) || callID(m.s, start) || k == 1 && start > 1 && m.s[start-1] == '(' && isAlnum(m.s[start-2]) {
 		return false
 	}
-	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfReach)) {
+	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfContact)) {
 		return true
 	}
 	words := wordsOfPhone
@@ -142,13 +146,13 @@ func northAmerican(g *groups, k, n int) bool {
 // isolated reports whether no other number is next to s[start:end], also in the cells of a table and
 // on the lines of a column: 200 300 4000 in a row of numbers is not a phone number.
 func (m *matcher) isolated(start, end int) bool {
-	const farthest = 24
+	const maxDistance = 24
 	s := m.s
 	before, after := start, end
-	for before > max(0, start-farthest) && strings.IndexByte(" |\n\r", s[before-1]) >= 0 {
+	for before > max(0, start-maxDistance) && strings.IndexByte(" |\n\r", s[before-1]) >= 0 {
 		before--
 	}
-	for after < min(len(s), end+farthest) && strings.IndexByte(" |\n\r", s[after]) >= 0 {
+	for after < min(len(s), end+maxDistance) && strings.IndexByte(" |\n\r", s[after]) >= 0 {
 		after++
 	}
 	if before > 0 && before < start && isDigit(s[before-1]) || before > 0 && s[before-1] == '\t' {

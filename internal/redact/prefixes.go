@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// prefixGroup is a list of prefixes of vendors without a kind of their own, followed by at least
-// least bytes of the class.
+// prefixGroup is a list of prefixes, separated by blanks, of vendors without a kind of their own. At
+// least minBytes bytes of the class follow each prefix.
 type prefixGroup struct {
 	texts    string
 	class    uint16
@@ -48,8 +48,8 @@ func prefixGroups() []prefixGroup {
 func furtherPrefixes() (out []prefix) {
 	for _, g := range prefixGroups() {
 		for text := range strings.FieldsSeq(g.texts) {
-			out = append(out, prefix{text: text, class: g.class, least: g.minBytes, digit: true})
+			out = append(out, prefix{text: text, class: g.class, minBytes: g.minBytes, digit: true})
 		}
 	}
-	return append(out, prefix{text: "GR1", then: "348941", class: tokenByte, least: 26}) // a runner of GitLab
+	return append(out, prefix{text: "GR1", bodyStart: "348941", class: tokenByte, minBytes: 26}) // a runner of GitLab
 }

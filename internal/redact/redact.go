@@ -6,32 +6,33 @@ import (
 	"strconv"
 )
 
-// maxPasses limits how often a string is scanned again after a replacement. A replacement makes a
-// new word boundary, which can reveal another value; two passes are common, more are for
-// adversaries.
+// maxPasses limits the passes over one string. A replacement makes a new word boundary, which can
+// reveal another value, so a string with a replacement is scanned again. Ordinary text needs at most
+// two passes; the limit bounds the cost of a text that is built to need many.
 const maxPasses = 16
 
-// maxRepeats is the number of secret values whose bare repeats are found.
+// maxRepeats is the maximum number of secret values that a Redactor remembers, so that it also finds
+// the values without their names.
 const maxRepeats = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as
 // [REDACTED:email:1]. Equal values get equal numbers until Reset or Continue; Continue takes the
-// numbers of a session, so that placeholders are stable within the session. The numbers count
-// appearances and are independent of the value, so placeholders link nothing across sessions or
-// tenants. A secret that was found by its context is also found without context until Reset or
-// Continue: the values are kept in memory for that time only.
+// numbers of a session, so that placeholders are stable within the session. A number is the position
+// of the value among the different values of its kind, so equal placeholders of two sessions or
+// tenants say nothing about the values. A secret that was found by its name is also found without
+// the name until Reset or Continue: the values are kept in memory for that time only.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
 	m           matcher
 	levels      [maxLevels + maxFolds]level
 	bufs        [2][]byte
-	ints        []byte
+	input       []byte
 	numbers     *Numbers
 	own         Numbers // numbers until Continue
 	counts      [kindCount]int
-	repeats     [][]byte // secret values of this exchange
-	repeatTable repeatTable
+	repeats     [][]byte    // secret values since Reset or Continue
+	repeatTable repeatTable // index of repeats
 	clean       *CleanTexts // nil: every text is scanned
 }
 
@@ -65,8 +66,8 @@ func (r *Redactor) Text(s string) string {
 		return s
 	}
 	// The copy is cheap compared to the scan, and keeps strings immutable without unsafe.
-	r.ints = append(r.ints[:0], s...)
-	out, found := r.text(r.ints, noClass)
+	r.input = append(r.input[:0], s...)
+	out, found := r.text(r.input, noClass)
 	if !found {
 		return s
 	}
@@ -96,8 +97,9 @@ func (r *Redactor) DrainCounts() map[string]int {
 	return m
 }
 
-// text redacts one string, escaped or plain, until nothing more is found. The result is valid until
-// the next call.
+// text redacts one string, escaped or plain, in passes until a pass finds nothing. text returns the
+// redacted string, and whether any pass found a value. The string is valid until the next call. class
+// is the class of the JSON key of the string.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
@@ -133,14 +135,15 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace writes s with the hits, found depth unescapings down in deep, replaced.
+// replace returns s with a placeholder in place of each hit. deep is s after depth unescapings, and
+// the positions of the hits are positions in deep. The result is in the buffer with the number buf.
 func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	done := 0
 	for _, h := range hits {
 		start, end := h.start, h.end
 		for d := depth - 1; d >= 0; d-- {
-			start, end = r.levels[d].start(start), r.levels[d].end(end)
+			start, end = r.levels[d].rawStart(start), r.levels[d].rawEnd(end)
 		}
 		if start < done { // two hits share one escape unit, which the first hit has replaced
 			start = done
@@ -154,7 +157,8 @@ func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byt
 	return out
 }
 
-// placeholder appends the placeholder of a value.
+// placeholder appends the placeholder of a value to dst, counts the replacement, and remembers the
+// value of a secret.
 func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	r.counts[k]++
 	r.remember(k, value)
@@ -165,7 +169,8 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// longBase64 reports whether s starts as a long run of base64: an image, a document, a file.
+// longBase64 reports whether s is base64 of 2 KiB or more, with or without the head of a data URL: an
+// image, a document, a file. Such a string is not scanned.
 func longBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

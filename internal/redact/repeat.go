@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// remember keeps the value of a secret, so that later repeats without context are found. Short and
-// plain words are not kept: they may occur in other meanings.
+// remember keeps the value of a secret, so that findRepeats finds the value without its name. Short
+// and plain words are not kept, because such a word may occur with another meaning.
 func (r *Redactor) remember(k kind, value []byte) {
-	const shortest, longest = 6, 256
-	if k < anthropicKey || k == privateKey || k == fragment || len(r.repeats) == maxRepeats || len(value) < shortest || len(value) > longest {
+	const minLen, maxLen = 6, 256
+	if k < anthropicKey || k == privateKey || k == fragment || len(r.repeats) == maxRepeats || len(value) < minLen || len(value) > maxLen {
 		return
 	}
 	if k == urlCredentials {
@@ -24,7 +24,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 		digits = digits || isDigit(b)
 		letters = letters || !isDigit(b)
 	}
-	if len(value) < shortest || !letters || !digits || slices.ContainsFunc(r.repeats, func(known []byte) bool { return bytes.Equal(known, value) }) {
+	if len(value) < minLen || !letters || !digits || slices.ContainsFunc(r.repeats, func(known []byte) bool { return bytes.Equal(known, value) }) {
 		return
 	}
 	r.repeatTable.add(value, len(r.repeats))

@@ -15,7 +15,7 @@ type hit struct {
 type matcher struct {
 	t        *table
 	s        []byte
-	last     int // lower limit of matches
+	last     int // end of the last match or placeholder; the next match starts at or after last
 	class    keyClass
 	personal bool
 	encoded  bool // the text contains a sign in another spelling; see level.fold
@@ -74,7 +74,8 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	return i, t.self[here] & t.prev[before] & t.next[0] & want
 }
 
-// check runs the checks of the anchors at i in turn.
+// check runs the checks of the wanted anchors at i, and returns the first hit. wanted is a set of
+// anchors, one bit for each.
 func (m *matcher) check(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
 		if h = m.t.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
@@ -84,7 +85,8 @@ func (m *matcher) check(i int, wanted uint64) (h hit) {
 	return h
 }
 
-// vendorAt runs the checks at i that recognise a vendor's key anywhere.
+// vendorAt runs only the checks at i for vendors' keys, which are recognised without a name before
+// the key.
 func (m *matcher) vendorAt(i int) hit {
 	before := byte(0)
 	if i > 0 {
@@ -93,10 +95,10 @@ func (m *matcher) vendorAt(i int) hit {
 	return m.check(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
 }
 
-// skipPlaceholder skips placeholders, which are never part of a match. An incomplete placeholder is
-// text.
+// skipPlaceholder returns a hit without a kind for the whole placeholder at i, so that the scan
+// continues after the placeholder and no match extends over it. An incomplete placeholder is text.
 func (m *matcher) skipPlaceholder(i int) hit {
-	const longestKind, longestNumber = 24, 7
+	const maxKind, maxNumber = 24, 7
 	if !startsWith(m.s, i, Placeholder) {
 		return hit{}
 	}
@@ -107,7 +109,7 @@ func (m *matcher) skipPlaceholder(i int) hit {
 	}
 	end := span(m.s, min(colon+1, len(m.s)), digitByte)
 	kind, number := colon-start, end-colon-1
-	if kind == 0 || kind > longestKind || number <= 0 || number > longestNumber || at(m.s, colon) != ':' || at(m.s, end) != ']' {
+	if kind == 0 || kind > maxKind || number <= 0 || number > maxNumber || at(m.s, colon) != ':' || at(m.s, end) != ']' {
 		return hit{}
 	}
 	m.last = end + 1

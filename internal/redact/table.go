@@ -2,8 +2,9 @@ package redact
 
 import "bytes"
 
-// Tables with a heading: CSV, Markdown, the output of psql, and the rows of SQL's INSERT. The name of a
-// secret in the heading marks its column. The rows are read while a column is marked.
+// The checks of this file find secrets in tables with a heading: CSV, Markdown, the output of psql, and
+// the rows of an INSERT of SQL. The name of a secret in the heading marks its column. The rows are read
+// while a column is marked.
 
 // column is a marked column of the open table.
 type column struct {
@@ -11,7 +12,8 @@ type column struct {
 	class keyClass
 }
 
-// heading is the open table. Its anchors are wanted only while the table is open.
+// heading is the heading of the table that the scan is in. The scan stops at the rows only while a
+// table is open.
 type heading struct {
 	wanted    uint64 // anchor of the rows; 0: no open table
 	tuples    bool   // rows are the brackets of an INSERT instead of lines
@@ -21,11 +23,11 @@ type heading struct {
 	count     int
 }
 
-// widestRow limits the bytes of a row.
-const widestRow = 512
+// maxRowBytes limits the bytes of a row.
+const maxRowBytes = 512
 
-// mark marks the column of the name s[start:end] if the name is a field of a heading.
-func (m *matcher) mark(start, end int, class keyClass) {
+// markColumn marks the column of the name s[start:end] if the name is a field of a heading.
+func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.s
 	h := &m.heading
 	if !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
@@ -58,7 +60,7 @@ func (m *matcher) mark(start, end int, class keyClass) {
 		}
 		return
 	}
-	line := start - len(s[max(0, start-widestRow):start]) + bytes.LastIndexByte(s[max(0, start-widestRow):start], '\n') + 1
+	line := start - len(s[max(0, start-maxRowBytes):start]) + bytes.LastIndexByte(s[max(0, start-maxRowBytes):start], '\n') + 1
 	stop := lineEnd(s, end)
 	if stop == len(s) {
 		return
@@ -91,13 +93,13 @@ func isFieldEnd(c byte) bool {
 
 // insertList returns the bracket before the list of columns around s[start:end], -1 for none.
 func (m *matcher) insertList(start, end int) int {
-	from := max(m.last, start-widestRow/2)
+	from := max(m.last, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.s[from:start], '(')
 	if open < 0 || bytes.IndexByte(m.s[from+open:start], ')') >= 0 {
 		return -1
 	}
 	stop := m.listEnd(end)
-	if after := skipSpace(m.s, min(stop+1, len(m.s))); stop == end+widestRow/2 || !startsFold(m.s, after, "values") {
+	if after := skipSpace(m.s, min(stop+1, len(m.s))); stop == end+maxRowBytes/2 || !startsFold(m.s, after, "values") {
 		return -1
 	}
 	return from + open
@@ -105,15 +107,15 @@ func (m *matcher) insertList(start, end int) int {
 
 // listEnd returns the bracket after the list of columns.
 func (m *matcher) listEnd(end int) int {
-	stop := bytes.IndexByte(m.s[end:min(len(m.s), end+widestRow/2)], ')')
+	stop := bytes.IndexByte(m.s[end:min(len(m.s), end+maxRowBytes/2)], ')')
 	if stop < 0 {
-		return min(len(m.s), end+widestRow/2)
+		return min(len(m.s), end+maxRowBytes/2)
 	}
 	return end + stop
 }
 
 func lineEnd(s []byte, i int) int {
-	area := s[i:min(len(s), i+widestRow)]
+	area := s[i:min(len(s), i+maxRowBytes)]
 	if n := bytes.IndexByte(area, '\n'); n >= 0 {
 		return i + n
 	}
@@ -138,7 +140,7 @@ func (m *matcher) row(i int) hit {
 	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the line below a heading
 		return hit{}
 	}
-	return m.fieldsOf(start, stop)
+	return m.secretInRow(start, stop)
 }
 
 // tuple reads the values in the brackets at i as a row of the open INSERT.
@@ -148,7 +150,7 @@ func (m *matcher) tuple(i int) hit {
 		return hit{}
 	}
 	quote, stop := false, start
-	for ; stop < len(m.s) && stop-start < widestRow; stop++ {
+	for ; stop < len(m.s) && stop-start < maxRowBytes; stop++ {
 		if c := m.s[stop]; c == '\'' {
 			quote = !quote
 		} else if c == ')' && !quote {
@@ -159,12 +161,12 @@ func (m *matcher) tuple(i int) hit {
 		m.heading = heading{}
 		return hit{}
 	}
-	return m.fieldsOf(start, stop)
+	return m.secretInRow(start, stop)
 }
 
-// fieldsOf returns the first secret in the marked columns of the row s[start:stop]. A row with another
+// secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with another
 // number of fields ends the table.
-func (m *matcher) fieldsOf(start, stop int) hit {
+func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.heading
 	var found hit
 	field, from, quote := 0, start, byte(0)

@@ -1,7 +1,7 @@
 package redact
 
-// token matches a vendor's key: a prefix of the given length at start, followed by at least least
-// bytes of the class. If the text ends inside the key (a cut capture), half of the bytes suffice.
+// token matches a vendor's key: a prefix of the given length at start, followed by at least minBytes
+// bytes of the class. If the text ends inside the key, as in a cut capture, half of the bytes suffice.
 func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) hit {
 	if start < m.last || !startsWord(m.s, start) {
 		return hit{}
@@ -21,7 +21,7 @@ func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) h
 
 // prefixed matches the vendors' prefixes that end at i.
 func (m *matcher) prefixed(i int) hit {
-	const farthest = 64 // every key with the prefix has a digit within this many bytes
+	const maxDistance = 64 // every key with the prefix has a digit within this many bytes
 	if i < 2 {
 		return hit{}
 	}
@@ -31,23 +31,24 @@ func (m *matcher) prefixed(i int) hit {
 	}
 	for _, p := range m.t.prefixes[list] {
 		start := i + 1 - len(p.text)
-		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.then) {
+		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.bodyStart) {
 			continue
 		}
 		if p.digit {
-			near := m.s[:min(len(m.s), i+farthest)]
+			near := m.s[:min(len(m.s), i+maxDistance)]
 			body := near[start+len(p.text) : span(near, i+1, p.class)]
 			if runs := digitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
-				continue // names of code have one number at most
+				continue // a name in code contains at most one number
 			}
 		}
-		if h := m.token(start, len(p.text), p.class, p.least, p.kind); h.kind != none {
+		if h := m.token(start, len(p.text), p.class, p.minBytes, p.kind); h.kind != none {
 			return h
 		}
 	}
 	return hit{}
 }
 
+// awsID matches the id of an access key of AWS.
 func (m *matcher) awsID(i int) hit {
 	const length = 20
 	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") && !startsWith(m.s, i, "ACCA") && !startsWith(m.s, i, "A3T") {
@@ -63,6 +64,7 @@ func (m *matcher) awsID(i int) hit {
 	return hit{i, end, awsKey}
 }
 
+// twilio matches the id of an account or of an API key of Twilio.
 func (m *matcher) twilio(i int) hit {
 	const digits = 32
 	if !startsWith(m.s, i, "AC") && !startsWith(m.s, i, "SK") {
@@ -75,6 +77,7 @@ func (m *matcher) twilio(i int) hit {
 	return h
 }
 
+// sendgrid matches a key of SendGrid: SG. and two parts, or SG. and 66 bytes with dots.
 func (m *matcher) sendgrid(i int) hit {
 	const half, whole = 16, 66
 	if !startsWith(m.s, i, "SG.") {

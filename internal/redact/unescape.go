@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is the depth to which JSON inside JSON strings is read: the body's string, tool
-// arguments, a document inside those, and one to spare.
+// maxLevels is the depth to which JSON inside JSON strings is read: a string of the body, the arguments
+// of a tool, a document in the arguments, and one more level.
 const maxLevels = 4
 
-// maxFolds limits the passes over a text for signs in other spellings: a URL in the query of a URL.
+// maxFolds limits how often fold rewrites a text. A URL in the query of a URL needs two passes.
 const maxFolds = 2
 
 // quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths
@@ -23,10 +23,11 @@ func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
 
-// unit is one escape: the n bytes at out in the unescaped text represent the w bytes at raw.
+// unit is one escape: its bytes in the escaped text (raw), and the bytes that replace it in the
+// unescaped text (decoded).
 type unit struct {
-	out, raw int32
-	n, w     uint8
+	decoded, raw       int32 // offsets
+	decodedLen, rawLen uint8 // numbers of bytes
 }
 
 // level is one unescaping with the map back to the escaped text.
@@ -77,7 +78,7 @@ func (l *level) unescape(s []byte, depth byte) bool {
 			}
 			l.buf = append(l.buf, quoteMark+depth)
 		}
-		l.units = append(l.units, unit{out: int32(out), raw: int32(i), n: uint8(len(l.buf) - out), w: uint8(w)}) //nolint:gosec // bodies are bounded far below 2 GiB
+		l.units = append(l.units, unit{decoded: int32(out), raw: int32(i), decodedLen: uint8(len(l.buf) - out), rawLen: uint8(w)}) //nolint:gosec // bodies are bounded far below 2 GiB
 		i += w
 	}
 	return len(l.units) > 0
@@ -98,7 +99,7 @@ func (l *level) fold(s []byte) bool {
 		}
 		c, w := foldSign(s, i)
 		if w > 1 {
-			l.units = append(l.units, unit{out: int32(len(l.buf)), raw: int32(i), n: 1, w: uint8(w)}) //nolint:gosec // as in unescape
+			l.units = append(l.units, unit{decoded: int32(len(l.buf)), raw: int32(i), decodedLen: 1, rawLen: uint8(w)}) //nolint:gosec // as in unescape
 		}
 		l.buf = append(l.buf, c)
 		i += w
@@ -152,38 +153,39 @@ func (m *matcher) encodedSign(i int) hit {
 	return hit{}
 }
 
-// find returns the last unit that starts at or before p.
+// find returns the last unit that starts at or before p, a position in the unescaped text.
 func (l *level) find(p int) (unit, bool) {
-	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].out) > p })
+	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].decoded) > p })
 	if i == 0 {
 		return unit{}, false
 	}
 	return l.units[i-1], true
 }
 
-// start maps the start of a span back; a position inside an escape maps to the start of the escape.
-func (l *level) start(p int) int {
+// rawStart returns the position in the escaped text of the start p of a span. A position inside an
+// escape maps to the start of the escape.
+func (l *level) rawStart(p int) int {
 	u, ok := l.find(p)
 	if !ok {
 		return p
 	}
-	if p < int(u.out)+int(u.n) {
+	if p < int(u.decoded)+int(u.decodedLen) {
 		return int(u.raw)
 	}
-	return int(u.raw) + int(u.w) + p - int(u.out) - int(u.n)
+	return int(u.raw) + int(u.rawLen) + p - int(u.decoded) - int(u.decodedLen)
 }
 
-// end maps the exclusive end of a span back; a position inside an escape maps to the end of the
-// escape.
-func (l *level) end(p int) int {
+// rawEnd returns the position in the escaped text of the exclusive end p of a span. A position inside
+// an escape maps to the end of the escape.
+func (l *level) rawEnd(p int) int {
 	if p == 0 {
 		return 0
 	}
 	u, ok := l.find(p - 1)
-	if ok && p-1 < int(u.out)+int(u.n) {
-		return int(u.raw) + int(u.w)
+	if ok && p-1 < int(u.decoded)+int(u.decodedLen) {
+		return int(u.raw) + int(u.rawLen)
 	}
-	return l.start(p-1) + 1
+	return l.rawStart(p-1) + 1
 }
 
 func at(s []byte, i int) byte {

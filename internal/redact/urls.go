@@ -5,7 +5,7 @@ import "bytes"
 // url matches user:password in the authority of a URL, and the addresses of webhooks, whose path is the
 // secret. i is at "://".
 func (m *matcher) url(i int) hit {
-	const longest = 512
+	const maxLen = 512
 	s := m.s
 	if !startsWith(s, i, "://") {
 		return hit{}
@@ -16,7 +16,7 @@ func (m *matcher) url(i int) hit {
 	}
 	colon, sign, end := -1, -1, start
 scan:
-	for ; end < len(s) && end < start+longest; end++ {
+	for ; end < len(s) && end < start+maxLen; end++ {
 		switch c := s[end]; {
 		case c == ':' && colon < 0:
 			colon = end
@@ -57,8 +57,8 @@ var webhooks = []struct {
 
 // webhook matches the rest of the address of a webhook, whose host starts at start.
 func (m *matcher) webhook(start int) hit {
-	const least, leastHook = 20, 12 // Zapier's are short
-	dot := runEnd(m.s, start, longestName, tokenByte)
+	const minKey, minZapierKey = 20, 12 // Zapier's are short
+	dot := runEnd(m.s, start, maxName, tokenByte)
 	for _, w := range webhooks {
 		host := start
 		if w.host[0] == '.' { // a host below the domain
@@ -72,14 +72,14 @@ func (m *matcher) webhook(start int) hit {
 		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':' || m.s[end] == '@') {
 			end++
 		}
-		if n := end - p; n >= least || n >= leastHook && w.host == "hooks.zapier.com/hooks/catch/" {
+		if n := end - p; n >= minKey || n >= minZapierKey && w.host == "hooks.zapier.com/hooks/catch/" {
 			return hit{p, end, w.kind}
 		}
 	}
 	return hit{}
 }
 
-// userFlag matches user:password after -u, also where no blank is between.
+// userFlag matches user:password after -u, with or without a blank between.
 func (m *matcher) userFlag(i int) hit {
 	p := i + len("-u")
 	if at(m.s, p) == ' ' {
@@ -91,14 +91,14 @@ func (m *matcher) userFlag(i int) hit {
 // userPassword matches user:password in the word at p. curl accepts an empty user, and quotes around
 // either part.
 func (m *matcher) userPassword(p int) hit {
-	const longest = 256
+	const maxLen = 256
 	curl := bytes.Contains(m.command(p), []byte("curl "))
 	s, quote := m.s, byte(0)
 	if p < len(s) && isQuote(s[p]) {
 		quote = s[p]
 		p++
 	}
-	end := runEnd(s, p, longest, wordByte)
+	end := runEnd(s, p, maxLen, wordByte)
 	colon := bytes.IndexByte(s[p:end], ':')
 	if colon < 1 && !(curl && colon == 0) || p < m.last {
 		return hit{}
@@ -109,7 +109,7 @@ func (m *matcher) userPassword(p int) hit {
 		from++
 	}
 	if quote != 0 && curl {
-		if close := bytes.IndexByte(s[from:min(len(s), from+longest)], quote); close > 0 && bytes.IndexByte(s[from:from+close], '\n') < 0 {
+		if close := bytes.IndexByte(s[from:min(len(s), from+maxLen)], quote); close > 0 && bytes.IndexByte(s[from:from+close], '\n') < 0 {
 			end = from + close
 		}
 	}
@@ -123,8 +123,8 @@ func (m *matcher) userPassword(p int) hit {
 // dataSource matches user:password before the @tcp( or @unix( at i, as in data source names of
 // MySQL, and Oracle's user/password before its @, in a JDBC URL or after sqlplus.
 func (m *matcher) dataSource(i int) hit {
-	const longest = 128
-	start := m.runStart(i, longest, wordByte)
+	const maxLen = 128
+	start := m.runStart(i, maxLen, wordByte)
 	start += bytes.LastIndexByte(m.s[start:i], '=') + 1
 	sign := byte(':')
 	switch oracle := bytes.LastIndex(m.s[start:i], []byte("jdbc:oracle:")); {

@@ -7,19 +7,15 @@ import (
 
 // shape describes the context of a value.
 type shape struct {
-	quoted bool
-	keyed  bool // the key was quoted, as in JSON: data, not code
-	// the context has no variables, so a plain word is a value
-	literal bool
-	// the name is part of a connection string
-	connection bool
-	// dots belong to the value, as after a flag
-	dotted bool
-	// the sign was =, so a quoted word is a value and no label
-	assigned bool
+	quoted     bool // the value is in quotes
+	keyed      bool // the name is in quotes, as in JSON: data, not code
+	literal    bool // the context has no variables, so a plain word is a value
+	connection bool // the name is part of a connection string
+	dotted     bool // dots belong to the value, as after a flag
+	assigned   bool // the sign was =, so a quoted word is a value and not a label
 }
 
-// checkValue decides whether the value s[start:end] of a telling name is a secret.
+// checkValue returns a hit if s[start:end], the value of a name of the class, is a secret.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.s[start:end]
 	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
@@ -45,7 +41,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// vendorOf returns the vendor of a key that was found by its context, or k.
+// vendorOf returns the kind of the vendor whose key starts s[start:end], or k for another value.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.vendorAt(i); h.kind != none && h.start == start {
@@ -55,8 +51,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether a value is a password. Short values count too, except code: an
-// unquoted or plain word is more often a variable or a label.
+// isPassword reports whether the value of a password's name is a password. Short values are passwords
+// too. In code, an unquoted or plain word is more often a variable or a label, and is not.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -101,11 +97,11 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random) && !(dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1))
 }
 
-// isPlainPassword reports whether v is a word of small letters that is no other word for a password or
-// its type.
+// isPlainPassword reports whether v is a word of small letters without a word that labels passwords
+// or fields, such as pass, hash and type.
 func isPlainPassword(v []byte) bool {
-	const shortest = 6
-	if len(v) < shortest || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
+	const minLen = 6
+	if len(v) < minLen || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
 		return false
 	}
 	for _, word := range [...]string{"pass", "pwd", "hash", "user", "input", "field", "type", "name", "invalid", "require", "error"} {
@@ -157,8 +153,8 @@ func isBothCases(v []byte) bool {
 // isRandom reports whether v looks random: long, and changing between letters and digits or cases
 // more often than words do.
 func isRandom(v []byte) bool {
-	const shortest, longest = 16, 1024
-	if len(v) < shortest || len(v) > longest || bytes.Contains(v, []byte("://")) {
+	const minLen, maxLen = 16, 1024
+	if len(v) < minLen || len(v) > maxLen || bytes.Contains(v, []byte("://")) {
 		return false
 	}
 	var seen [256]bool
@@ -181,14 +177,14 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken reports whether the value of a token's name is a token of less than 16 letters and
-// digits, or of digits alone.
+// isShortToken reports whether v, the value of a token's name, is a token that isRandom does not
+// recognise: 12 to 15 letters and digits, or digits alone.
 func isShortToken(v []byte) bool {
-	const shortest, longest, leastDigits, mostDigits = 12, 16, 15, 32
+	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if span(v, 0, digitByte) == len(v) {
-		return len(v) >= leastDigits && len(v) <= mostDigits && bytes.Count(v, v[:1]) < len(v)/2
+		return len(v) >= minDigits && len(v) <= maxDigits && bytes.Count(v, v[:1]) < len(v)/2
 	}
-	return len(v) >= shortest && len(v) < longest && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
+	return len(v) >= minLen && len(v) < maxLen && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.

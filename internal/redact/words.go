@@ -14,7 +14,7 @@ const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon tel
 var (
 	wordsOfPhone    = listOf(phoneWords)
 	wordsOfOwnPhone = listOf(phoneWords + " my")                  // before ten digits
-	wordsOfReach    = listOf("my our his her reach ring text me") // before a number that begins like a phone number
+	wordsOfContact  = listOf("my our his her reach ring text me") // before a number that begins like a phone number
 	wordsOfOrder    = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
 	wordsOfPart     = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
 	wordsOfCard     = listOf("card visa mastercard maestro amex pan")
@@ -70,8 +70,8 @@ func (m *matcher) wordBefore(i int, words *wordList) bool {
 	return false
 }
 
-// plausibleEnd permits a word as part of an identifier or with an s, but not as the start of
-// another word: "from", not "fromage".
+// plausibleEnd reports whether a listed word may end at i: before another part of an identifier, or
+// with an ending such as s, but not inside another word. "from" may, the start of "fromage" may not.
 func plausibleEnd(s []byte, i int) bool {
 	c := at(s, i)
 	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")

@@ -31,7 +31,7 @@ const (
 //
 // Build is pure: an unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
-	h := s.lay()
+	h := s.layout()
 	if len(h.kept) == 0 {
 		return nil
 	}
@@ -69,12 +69,13 @@ func (h *history) intent() Sample {
 	return s
 }
 
-// number returns the number of a part's dialog_response. The number must not change if the session
-// continues after its samples were built: a session that talked first and used tools later keeps
-// the numbers of its first parts.
+// number returns the number of a part's dialog_response, from which the id of the sample is derived.
+// The number must not change if the session continues after its samples were built: a session that
+// talked first and used tools later keeps the numbers of its first parts.
 //
-// The first exchanges of a session may have left the store (learning.hot) with samples in a lake. The
-// numbers of a rest of a session therefore begin behind all numbers of the missing turns.
+// The first exchanges of a session may have been deleted from the store (learning.hot) after their
+// samples were exported. The numbers of the remaining turns begin after all numbers that the deleted
+// turns can have had.
 func (h *history) number(part int) int {
 	part += h.offset()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
@@ -83,17 +84,18 @@ func (h *history) number(part int) int {
 	return part
 }
 
-// offset returns the first number of the samples of a rest of a session; 0: the session is whole.
+// offset returns the first number for the samples of the stored turns: 0 if the first turn is stored,
+// else a number that no deleted turn has used.
 func (h *history) offset() int {
-	const most = 1 << 16 // samples of a family in a turn
+	const maxPerTurn = 1 << 16 // maximum number of samples of a family in a turn
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
 		first = min(first, h.Session.Exchanges[i].Turn)
 	}
-	return max(first-1, 0) * most
+	return max(first-1, 0) * maxPerTurn
 }
 
-// second returns the number of the turn with which the second part begins.
+// second returns the number of the first turn of the second part; math.MaxInt without a second part.
 func (h *history) second() int {
 	if len(h.parts) < 2 {
 		return math.MaxInt

@@ -40,7 +40,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // with equal arguments, the environment changed and not the call
+			case f.Call.Args != s.Call.Args: // equal arguments: the environment was repaired, not the call
 				failed = f
 				attempts++
 			}
@@ -54,12 +54,12 @@ func (h *history) corrections() []Sample {
 }
 
 func (h *history) correction(n int, failed, worked *Event, attempts int) Sample {
-	of := h.between(failed.Turn, worked.Turn)
+	exchanges := h.between(failed.Turn, worked.Turn)
 	f, label := h.rate(failed.Turn, worked.Turn, false)
 	if f.QualityLabel == "" && !worked.edited {
 		f = executedUnchanged()
 	}
-	s := h.sample(ErrorCorrection, n, of, f, label)
+	s := h.sample(ErrorCorrection, n, exchanges, f, label)
 	s.Input["tool"] = failed.Call.Name
 	s.Input["failed_call"] = map[string]any{"name": failed.Call.Name, "arguments": cut(failed.Call.Args, textBytes)}
 	s.Input["error"] = cmp.Or(cut(failed.Text, summaryBytes), noText)
@@ -74,8 +74,8 @@ func (h *history) between(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether the arguments of two calls have the same aim: a third of the words of their
-// values in common.
+// sameAim reports whether the arguments of two calls have the same aim: a third of the words of the
+// shorter arguments also occurs in the other arguments.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {
@@ -90,10 +90,11 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns the words of the values in the arguments of a call, at most 200. All calls of a tool
-// have the same names of arguments, so these names show no aim, and neither do single letters.
+// argWords returns the words of the values in the arguments of a call, at most 200. The names of the
+// arguments are left out, because all calls of a tool have the same names; single letters are left out,
+// because they say nothing about the aim.
 func argWords(args string) map[string]bool {
-	const most = 200
+	const maxWords = 200
 	if strings.HasPrefix(args, "{") {
 		args = withoutKeys(args)
 	}
@@ -101,7 +102,7 @@ func argWords(args string) map[string]bool {
 	for w := range strings.FieldsFuncSeq(strings.ToLower(args), func(r rune) bool {
 		return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
 	}) {
-		if len(words) == most {
+		if len(words) == maxWords {
 			break
 		}
 		if len(w) > 1 {
@@ -181,7 +182,7 @@ func (h *history) plan(reasons []string) Sample {
 
 // repeated lists the repeated calls, most frequent first.
 func (h *history) repeated() []map[string]any {
-	const most = 10
+	const maxEntries = 10
 	type entry struct {
 		call  Call
 		count int
@@ -201,7 +202,7 @@ func (h *history) repeated() []map[string]any {
 	slices.SortStableFunc(all, func(a, b *entry) int { return b.count - a.count })
 	out := []map[string]any{}
 	for _, e := range all {
-		if e.count < 2 || len(out) == most {
+		if e.count < 2 || len(out) == maxEntries {
 			break
 		}
 		out = append(out, map[string]any{"name": e.call.Name, "arguments": cut(e.call.Args, summaryBytes), "count": e.count})

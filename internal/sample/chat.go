@@ -43,10 +43,10 @@ type ToolForm struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Conversation assembles the conversation from the new parts of the turns, for any dialect, after the
-// system prompt of the session.
+// Conversation returns the system prompt and the messages of the session, assembled from the new items
+// of the turns. Sessions of every dialect give the chat form.
 func (s *Session) Conversation() []ChatMessage {
-	return s.lay().conversation(-1)
+	return s.layout().conversation(-1)
 }
 
 // tools returns the tools of the session.
@@ -102,16 +102,16 @@ func (h *history) list(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the known part of the agent's list
 	for i, e := range h.kept {
-		from, goesOn := e.NewFrom, i > 0
+		from, continues := e.NewFrom, i > 0
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
-			list, goesOn = fold(raw, e.Dialect), false
+			list, continues = fold(raw, e.Dialect), false
 		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the agent sent the list again
-			raw, list, goesOn = nil, nil, false
+			raw, list, continues = nil, nil, false
 		}
 		raw = append(raw, e.New...)
-		if goesOn && !echoes(h.items[i]) {
+		if continues && !echoes(h.items[i]) {
 			list = appendReply(list, h.kept[i-1])
 		}
 		for _, it := range h.items[i] {
@@ -127,11 +127,11 @@ func (h *history) list(n int) []ChatMessage {
 	return list
 }
 
-// echoes reports whether the agent sent the last reply back. With a provider that keeps the history
-// the agent does not.
+// echoes reports whether the items contain the last reply. An agent whose provider keeps the history
+// does not send the reply back.
 func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
-// fold converts raw items of one turn's dialect to messages.
+// fold returns the messages of raw list items of a dialect.
 func fold(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
@@ -190,7 +190,7 @@ func chatCalls(calls []Call) []ChatCall {
 // Preferences returns the pairs of a better and a worse answer in people's feedback: a correction
 // and the corrected answer, and an approved and a rejected answer to identical words.
 func (s *Session) Preferences() []Preference {
-	h := s.lay()
+	h := s.layout()
 	var out []Preference
 	tools := h.tools()
 	for i := range h.Session.Ratings {
@@ -241,7 +241,8 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 	return []ChatMessage{{Role: "assistant", Content: &text}}
 }
 
-// approvedTwin returns an approved answer to the words of the exchange, if the user repeated them.
+// approvedTwin returns the approved answer to another exchange with the same words of the user, nil
+// for none.
 func (h *history) approvedTwin(index int) []ChatMessage {
 	words := lastWords(h.items[index])
 	if words == "" {
@@ -259,7 +260,7 @@ func (h *history) approvedTwin(index int) []ChatMessage {
 	return nil
 }
 
-// lastWords returns the newest words of a person.
+// lastWords returns the words of the newest item with words of a person.
 func lastWords(items []*wire.Item) (words string) {
 	for _, it := range items {
 		if it.Words != "" {

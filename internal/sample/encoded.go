@@ -11,8 +11,8 @@ import (
 
 // Encoded is the stored form of an exchange.
 type Encoded struct {
-	Data  []byte // JSON of everything but New, System and Tools
-	Items []byte // a JSON array of New, byte for byte, after an array of System and Tools if Data says so; nil of none
+	Data  []byte // JSON of the exchange without New, System and Tools
+	Items []byte // JSON array of New, byte for byte; if Prompt is set in Data, its first element is an array of System and Tools; nil: New is nil
 }
 
 // Encode returns the stored form, or the form that Seal has made.

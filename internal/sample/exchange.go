@@ -58,9 +58,9 @@ type Exchange struct {
 	// Facts is for the row of the session, and is not stored with the exchange.
 	Facts TurnFacts `json:"-"`
 
-	// Given is the number of leading items of New that repeat the session's earlier replies. Given
-	// is not stored.
-	Given int `json:"-"`
+	// Repeated is the number of items at the start of New that repeat earlier replies of the session. The
+	// field is not stored.
+	Repeated int `json:"-"`
 
 	sealed *Encoded // set by Seal
 }
@@ -84,9 +84,10 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// Verdicts records which tool results of New are errors. The turn has judged the results already.
-// Another judgement at the closing of the session would parse each result a second time. Results
-// detects that New was cut at its limit after the judgement.
+// Verdicts records which tool results of New are errors, as the turn judged them. Closing a session
+// reads the verdicts, because a second judgement would parse each result again. If Results differs
+// from the number of results in New, New was cut at its limit after the judgement, and the verdicts do
+// not apply.
 type Verdicts struct {
 	Results int   `json:"results"`          // tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0

@@ -47,7 +47,7 @@ func (x *Exporter) Line(v any) error {
 // Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A
 // session without an answer of the model has no line.
 func (x *Exporter) Chat(s *Session) error {
-	h := s.lay()
+	h := s.layout()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
@@ -80,8 +80,8 @@ func (x *Exporter) Preferences(s *Session) error {
 	return nil
 }
 
-// Seen is one outcome of a session after a pick, with the numbers that were frozen at the pick.
-type Seen struct {
+// TrialOutcome is one outcome of a session after a pick, with the numbers that were fixed at the pick.
+type TrialOutcome struct {
 	Name   string  `json:"name"`
 	X      float64 `json:"x"`      // observation: 0 or 1, failed calls, turns, tokens or seconds
 	Y      float64 `json:"y"`      // value on the scale of the experiment, 0..1
@@ -92,27 +92,27 @@ type Seen struct {
 // Trial is one line of the experiment export: a coin, its result, its probability, and the outcome.
 // Any reader can compute the report from these lines (examples/experiment).
 type Trial struct {
-	Session    string   `json:"session"`       // the unit of the draw: a session, or a run
-	Run        string   `json:"run,omitempty"` // name of the run
-	Tenant     string   `json:"tenant,omitempty"`
-	Coin       string   `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
-	Arm        string   `json:"arm"`                // arm of a pick; "" on the line of the session itself
-	Slug       string   `json:"slug"`               //
-	Assigned   string   `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
-	Propensity float64  `json:"propensity"`         // probability of the assigned arm
-	Eps        float64  `json:"eps"`                // the coin's own chance of withheld, or of control
-	Center     float64  `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
-	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null without feedback
-	First      *float64 `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
-	Turn       int      `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
-	Trial      string   `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
-	Outcomes   []Seen   `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
-	Model      string   `json:"model,omitempty"`    // model of the session's first request
-	Graded     bool     `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
-	Weight     float64  `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
-	Tier       int      `json:"tier,omitempty"`
-	FirstTier  int      `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
-	Closed     bool     `json:"closed"`                      // the report counts closed sessions
-	Reward     string   `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
-	At         string   `json:"at,omitempty"`                // RFC 3339
+	Session    string         `json:"session"`       // the unit of the draw: a session, or a run
+	Run        string         `json:"run,omitempty"` // name of the run
+	Tenant     string         `json:"tenant,omitempty"`
+	Coin       string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
+	Arm        string         `json:"arm"`                // arm of a pick; "" on the line of the session itself
+	Slug       string         `json:"slug"`               // slug of the lesson of a pick
+	Assigned   string         `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
+	Propensity float64        `json:"propensity"`         // probability of the assigned arm
+	Eps        float64        `json:"eps"`                // the coin's own chance of withheld, or of control
+	Center     float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
+	Outcome    *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
+	First      *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
+	Turn       int            `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
+	Trial      string         `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
+	Outcomes   []TrialOutcome `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
+	Model      string         `json:"model,omitempty"`    // model of the session's first request
+	Graded     bool           `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
+	Weight     float64        `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
+	Tier       int            `json:"tier,omitempty"`
+	FirstTier  int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
+	Closed     bool           `json:"closed"`                      // the report counts closed sessions
+	Reward     string         `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
+	At         string         `json:"at,omitempty"`                // RFC 3339
 }

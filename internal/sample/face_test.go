@@ -12,7 +12,7 @@ const (
 var Cut = cut
 
 // Possible reports whether the arguments may contain an opted-out path.
-func Possible(o *OptOut, args string) bool { return o.possible([]byte(args)) }
+func Possible(o *OptOut, args string) bool { return o.mayHit([]byte(args)) }
 
 // Literals returns the texts of which an argument must contain one for a pattern to match.
 func Literals(o *OptOut) []string {

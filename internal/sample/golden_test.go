@@ -95,7 +95,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			for _, e := range s.Events() {
 				fmt.Fprintf(&got, "event %d %s %.60q %s %s %v %d\n", e.Turn, e.Role, e.Text, e.Call.ID, e.Call.Name, e.Answered, e.IsError)
 			}
-			reading := sample.NewReading()
+			reading := sample.NewReader()
 			for i := range s.Exchanges {
 				for _, event := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
 					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, event.Role, event.Text, event.Words, event.Call.ID, event.Call.Name)

@@ -47,10 +47,10 @@ func hasModelOutput(it *wire.Item) bool {
 	return it.Role == wire.RoleAssistant && (it.Text != "" || len(it.Calls) > 0)
 }
 
-// Calls and results inside texts are part of the events, and the texts contain them already: a
-// conversation lists the texts.
+// A call or a result that an agent writes as text is an Event. A conversation contains the text itself,
+// so the following functions leave such calls and results out.
 
-// spokenCalls returns the calls of an item outside of its text.
+// spokenCalls returns the calls of an item, without calls in its text.
 func spokenCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
@@ -61,13 +61,13 @@ func spokenCalls(it *wire.Item) []Call {
 	return out
 }
 
-// spokenResults returns the results of an item outside of its text.
+// spokenResults returns the results of an item, without results in its text.
 func spokenResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// spokenText returns the text of an item; a text next to results belongs to a person only if the
-// text contains words.
+// spokenText returns the text of an item. The text of an item with results is "" unless the item
+// contains words of a person: agents write notes next to results.
 func spokenText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(spokenResults(it)) > 0 {
 		return ""

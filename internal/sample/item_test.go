@@ -113,7 +113,7 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf(`got %q, want "user:go | assistant:" + ask + " | user:Observation: a.go | assistant:done"`, got)
 	}
-	r := sample.NewReading()
+	r := sample.NewReader()
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
 	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
@@ -164,7 +164,7 @@ func TestUnknownContentIsShownRaw(t *testing.T) {
 	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
 	var out []string
-	for _, s := range sample.NewReading().Request(e) {
+	for _, s := range sample.NewReader().Request(e) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {

@@ -24,19 +24,20 @@ const (
 	MessageResult = "result"
 )
 
-// Reading reads the exchanges of a session in order and returns the news of each.
-type Reading struct {
+// Reader converts the exchanges of a session to messages for a person. Call Request and then Reply for
+// each exchange, in the order of the session.
+type Reader struct {
 	calls map[string]Call // by id
 	last  *Reply
 }
 
-// NewReading begins at a session's first exchange.
-func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
+// NewReader returns a Reader for the exchanges of one session.
+func NewReader() *Reader { return &Reader{calls: map[string]Call{}} }
 
-// Request lists the agent's new content, after the tools and the system prompt of the session.
-// Repeated content of the last reply is left out, because Reply has listed this content. Items
-// without words and calls are listed unparsed.
-func (r *Reading) Request(e *Exchange) []Message {
+// Request returns the messages of the exchange's request: tools and system prompt, where the exchange
+// has them, and the new items. Content of the last reply is left out, because Reply has returned this
+// content. Items without words and calls are returned as JSON.
+func (r *Reader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
 		out = append(out, Message{Role: MessageTools, Text: e.toolsText()})
@@ -72,8 +73,8 @@ func (e *Exchange) toolsText() string {
 	return text.String()
 }
 
-// message lists the content of a message, without its results.
-func (r *Reading) message(it *wire.Item) []Message {
+// message returns the words and the calls of an item, without its results.
+func (r *Reader) message(it *wire.Item) []Message {
 	var out []Message
 	switch text := spokenText(it); {
 	case text == "":
@@ -94,8 +95,8 @@ func (r *Reading) message(it *wire.Item) []Message {
 	return out
 }
 
-// Reply lists the model's answer.
-func (r *Reading) Reply(e *Exchange) []Message {
+// Reply returns the messages of the model's answer.
+func (r *Reader) Reply(e *Exchange) []Message {
 	r.last = &e.Reply
 	var out []Message
 	if e.Reply.Text != "" {
@@ -108,15 +109,15 @@ func (r *Reading) Reply(e *Exchange) []Message {
 	return out
 }
 
-func (r *Reading) call(id string) Call {
+func (r *Reader) call(id string) Call {
 	if c, ok := r.calls[id]; ok {
 		return c
 	}
 	return Call{ID: id}
 }
 
-// isUnread reports whether only the type of an item is known. References to earlier items and the
-// model's thinking do not count.
+// isUnread reports whether wire reads nothing but the type of the item. References to earlier items and
+// the model's thinking do not count.
 func isUnread(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -70,8 +70,8 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
-// PathHash identifies the patterns of paths; "" without patterns. An exchange that other patterns judged
-// may name a path that opts out now.
+// PathHash returns a hash of the path patterns; "" without patterns. An exchange with another hash was
+// judged by other patterns, and may name a path that opts out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -93,11 +93,11 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Hits reports whether a tool's arguments name an opted-out path: JSON strings at any depth
-// (including JSON in strings), or the words of a command. Any word counts as a path, because a
-// wrong hit is better than stored content.
+// Hits reports whether a tool's arguments name an opted-out path. Hits reads JSON strings at any depth
+// (including JSON in strings) and the words of commands. Each word counts as a path: a false hit loses
+// an exchange, and a missed path stores content that must not be stored.
 func (o *OptOut) Hits(args string) bool {
-	return o.possible([]byte(args)) && o.hits(args, 0)
+	return o.mayHit([]byte(args)) && o.hits(args, 0)
 }
 
 // Named reports whether a call of the exchange names a path that opted out. Calls of the reply and
@@ -116,12 +116,13 @@ func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	if !ok {
 		return o.Hits(string(item))
 	}
-	return slices.ContainsFunc(calls, func(call []byte) bool { return o.possible(call) && o.hits(string(call), 0) })
+	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayHit(call) && o.hits(string(call), 0) })
 }
 
-// possible returns false for most arguments without decoding them, because written files are long.
-// An escape such as \u002e could hide a pattern's text, so those are always decoded.
-func (o *OptOut) possible(args []byte) bool {
+// mayHit reports whether args may name an opted-out path, without decoding args: the content of a
+// written file is long. An escape such as \u002e could hide the text of a pattern, so arguments with
+// such an escape may hit.
+func (o *OptOut) mayHit(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
 	}
@@ -145,10 +146,11 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
+// hits is Hits without the test of mayHit, at a depth of nested JSON.
 func (o *OptOut) hits(text string, depth int) bool {
-	const deepest = 6
+	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)
-	if depth < deepest && trimmed != "" && strings.IndexByte(`{["`, trimmed[0]) >= 0 {
+	if depth < maxDepth && trimmed != "" && strings.IndexByte(`{["`, trimmed[0]) >= 0 {
 		var v any
 		if json.Unmarshal([]byte(trimmed), &v) == nil {
 			return o.hitsValue(v, depth+1)
@@ -176,8 +178,8 @@ func (o *OptOut) hitsValue(v any, depth int) bool {
 
 // inText compares the whole text as one path, because names may contain blanks, and then each word.
 func (p pathPattern) inText(flat string) bool {
-	const longestPath = 4096
-	if len(flat) <= longestPath && p.match(flat) {
+	const maxPath = 4096
+	if len(flat) <= maxPath && p.match(flat) {
 		return true
 	}
 	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak} {
@@ -196,8 +198,8 @@ func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
 
-// match compares the full path, its base name, and, for patterns of several names, every tail of
-// it.
+// match reports whether the pattern matches the whole path, its base name, or, for a pattern of several
+// names, its last names.
 func (p pathPattern) match(w string) bool {
 	w = normalPath(w)
 	if w == "" || w == "." || w == "/" {
@@ -208,8 +210,8 @@ func (p pathPattern) match(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath undoes the spellings of a path: ./, .., doubled slashes, quotes, and the trailing dots
-// and blanks that Windows drops.
+// normalPath returns the plain spelling of a path, without ./, .., doubled slashes, quotes, and the
+// trailing dots and blanks that Windows drops.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
 	w = strings.TrimPrefix(w, "file://")

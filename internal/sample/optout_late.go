@@ -77,7 +77,7 @@ func (o *OptOut) Visible(list []Exchange) []Exchange {
 	return out
 }
 
-// repeated returns the number of leading items that are output of the model.
+// repeated returns the number of items at the start of New that are output of the model.
 func (e *Exchange) repeated(before *Reply) int {
 	for i, item := range e.items(before) {
 		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
@@ -117,7 +117,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	return !judged || o.hitsSample(m)
 }
 
-// sessionWords are the names of the words in the details of feedback.
+// sessionWords are the names of the members of Feedback.Details that contain words of a person.
 var sessionWords = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionWords reports whether a sample has words of feedback on the whole session.
@@ -128,7 +128,7 @@ func (m *Sample) HasSessionWords() bool {
 	return slices.ContainsFunc(sessionWords[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
-// DropWords removes the words of feedback from a sample. The score stays.
+// DropWords removes the words of feedback from a sample, and keeps the score.
 func (m *Sample) DropWords() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
 	for _, name := range sessionWords {

@@ -205,7 +205,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		story := drawTurns().Draw(t, "story")
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)
-		r := sample.NewReading()
+		r := sample.NewReader()
 		for i := range s.Exchanges {
 			results, words := 0, ""
 			for _, event := range r.Request(&s.Exchanges[i]) {

@@ -14,7 +14,7 @@ type Filter struct {
 	Lesson   string // slug of an injected lesson in the exchanges of the sample
 }
 
-// Match reports whether the sample of the tenant is chosen.
+// Match reports whether the filter selects the sample of the tenant.
 func (f *Filter) Match(tenant string, s *Sample) bool {
 	if f.Tenant != "" && f.Tenant != tenant {
 		return false
@@ -37,7 +37,8 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reads meta.lessons in the form of Build or of decoded JSON.
+// hasLesson reports whether meta.lessons, in the form of Build or of decoded JSON, has the injected
+// lesson.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:

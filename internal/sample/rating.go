@@ -12,16 +12,17 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate selects the rating of the turns from..to. whole includes the ratings of the session, and
-// from 0 includes all turns. Ratings of persons precede ratings of verifiers, which precede
-// implicit feedback; among equals the latest counts.
+// rate returns the feedback and the review label of the turns from..to. With whole, ratings of the
+// whole session count, too; with from 0, ratings of all turns count. A rating of a person takes
+// precedence over a rating of a verifier, and a verifier over implicit feedback; of equal ranks the
+// latest rating counts.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
 	for i := range h.Session.Ratings {
 		r := &h.Session.Ratings[i]
-		about := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
-		if !about && !(whole && r.Turn == 0) {
+		inTurns := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
+		if !inTurns && !(whole && r.Turn == 0) {
 			continue
 		}
 		count++
@@ -32,11 +33,11 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	if best == nil {
 		return Unrated(), NotReviewed
 	}
-	said := *best
-	if said.Turn != 0 && h.rated(&said) < 0 { // the words may be about a turn that opted out
-		said.Comment, said.Correction, said.Details = "", nil, nil
+	rating := *best
+	if rating.Turn != 0 && h.rated(&rating) < 0 { // the words may be about a turn that opted out
+		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
-	return said.feedback(count), said.human()
+	return rating.feedback(count), rating.human()
 }
 
 func rank(r *Rating) int {
@@ -143,15 +144,16 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged rates an unrated corrected call: the call was executed unchanged, and worked.
-// The label is acceptable at most: a working call may still be unwanted.
+// executedUnchanged returns the feedback of an unrated corrected call that was executed unchanged and
+// worked. The label is acceptable and not good, because a working call may still be unwanted.
 func executedUnchanged() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}
 }
 
-// sameArgs compares arguments as JSON, because agents re-encode the arguments in the history.
+// sameArgs reports whether two texts of arguments are equal JSON. Agents encode the arguments of a call
+// again when they send the history.
 func sameArgs(a, b string) bool {
 	if a == b {
 		return true

@@ -43,20 +43,21 @@ type part struct {
 	exchanges []*Exchange
 }
 
-// history is a session laid out for the builders.
+// history is a session in the form that the builders of samples read.
 type history struct {
 	Session *Session
-	kept    []*Exchange    // the exchanges that count, in order
-	items   [][]*wire.Item // the new items of each
+	kept    []*Exchange    // exchanges in order, without attempts that a retry repaired
+	items   [][]*wire.Item // new items of each exchange of kept
 	parts   []part
 	events  []Event
-	newest  map[string]int // the newest call of an id, among the events
-	steps   []*Event       // the calls
-	loops   int
+	newest  map[string]int // index in events of the newest call with an id
+	steps   []*Event       // the calls among events
+	loops   int            // number of loop warnings
 }
 
-// lay orders the exchanges, drops attempts that a retry repaired, and tracks the calls.
-func (s *Session) lay() *history {
+// layout returns the history of the session: the exchanges in order without attempts that a retry
+// repaired, and each call with its result.
+func (s *Session) layout() *history {
 	h := &history{Session: s, newest: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
 	for i := range s.Exchanges {
@@ -79,13 +80,14 @@ func (s *Session) lay() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn with identical new items. If the program died before
-// it recorded a turn, the items of the turn are unknown, so a retry of the turn is not recognised.
+// repairs reports whether later is a retry of e: the same turn with identical new items. If the program
+// ended before it recorded the items of a turn, a retry of the turn is not recognised.
 func repairs(later, e *Exchange) bool {
 	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
+// add adds an exchange to kept, its items, its events, and its part.
 func (h *history) add(e *Exchange) {
 	var before *Reply
 	if n := len(h.kept); n > 0 {
@@ -127,8 +129,9 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall records a call once: a call occurs in the reply and again in the history. An id with other
-// arguments after its result is a reused id.
+// addCall adds the event of a call once, although a call occurs in the reply and again in the history.
+// A call with a known id and other arguments, after the result of the known call, is another call: some
+// servers use ids again.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
@@ -142,9 +145,9 @@ func (h *history) addCall(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult assigns a result to the newest call of its id, once. place is the index of r among the
-// results of its exchange; verdicts are those of the turn, nil where the turn has not judged all of
-// them.
+// addResult adds a result to the newest call with its id, unless the call has a result. place is the
+// index of r among the results of its exchange. verdicts are the verdicts of the turn; nil if the turn
+// has not judged exactly these results.
 func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
 	i, ok := h.newest[r.CallID]
 	if !ok || h.events[i].Answered {

@@ -62,10 +62,10 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	if parent.ID != above.ID {
 		t.Fatal("the name is not the session above")
 	}
-	if _, ok := th.Below(parent, c, false, begun, nil); ok {
+	if _, ok := th.ResolveSubagent(parent, c, false, begun, nil); ok {
 		t.Error("an unrelated request is taken for a sub-agent")
 	}
-	sub, ok := th.Below(parent, c, true, begun, nil)
+	sub, ok := th.ResolveSubagent(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
 		t.Fatalf("got ok %v, sub %+v, want ok = true, ID other than %v and New = true", ok, sub, above.ID)
 	}
@@ -73,7 +73,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 
 	second := agentRequest(t, "You count.", []string{"sh"}, append(task, calls(bigID), result(bigID, "3"))...)
 	parent, c = resolve(second)
-	again, ok := th.Below(parent, c, false, begun, nil)
+	again, ok := th.ResolveSubagent(parent, c, false, begun, nil)
 	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
 		t.Errorf("%v: %v by %s, want %v", ok, again.ID, again.Method, sub.ID)
 	}
@@ -139,8 +139,8 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 		r := recordOf("s")
 		first := resolveRequest(t, words("one"))
 		r.Begin(first, begun)
-		r.Mark(first)
-		r.Done(&wire.Reply{Complete: true, Text: long})
+		r.SetLastTurn(first)
+		r.AddReply(&wire.Reply{Complete: true, Text: long})
 		next := resolveRequest(t, k.next...)
 		r.Begin(next, begun.Add(time.Second))
 		if got := r.InPlace(next); got != k.want {
@@ -155,9 +155,9 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, begun)
-		r.Mark(req)
+		r.SetLastTurn(req)
 		reply.Complete = true
-		r.Done(&reply)
+		r.AddReply(&reply)
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, words("go")), wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "hand_over", Args: "{}"}}})
 	turn(agentRequest(t, "You work.", []string{"sh"}, words("go"), calls(bigID), result(bigID, "ok")), wire.Reply{Text: "done"})

@@ -7,19 +7,20 @@ import (
 )
 
 // Counted is the part of a unit's sums that one replica counted. Two replicas may serve sessions of a
-// unit at the same time. The larger of two sums would then lose the turns of one replica, and the sum
-// of two sums would count the common past twice. A part only grows, and only its replica adds to it.
+// unit at the same time. A merge of their copies by the larger sum would lose the turns of one replica,
+// and a merge by addition would count the common past twice. A part never shrinks, and only its replica
+// adds to the part.
 type Counted struct {
 	Tally trial.Tally `json:"t,omitzero"`
 	Used  trial.Usage `json:"u,omitzero"`
 }
 
-// pastParts is the name of the part from before a unit had parts: the turns of a session before its
-// first sub-agent.
+// pastParts is the name of the part without a replica: the turns that a session had before its first
+// sub-agent, when the sums had no parts.
 const pastParts = ""
 
-// count adds to the sums of the session, and of a unit also to the part of this replica. Lock the
-// record.
+// count adds to the sums of the session and, for a unit, to the part of this replica. The caller locks
+// the record.
 func (r *Record) count(more Counted) {
 	t := &r.Thread
 	if r.Shared() {
@@ -37,7 +38,7 @@ func (c *Counted) add(o Counted) {
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
 }
 
-// less returns the part of the sums that the other sums do not have.
+// less returns c minus o; a negative difference becomes 0.
 func (c Counted) less(o Counted) Counted {
 	rest := func(have, other int64) int64 { return max(have-other, 0) }
 	return Counted{
@@ -49,7 +50,8 @@ func (c Counted) less(o Counted) Counted {
 	}
 }
 
-// parts returns the parts of the sums. Sums without parts are one part.
+// parts returns the parts of the sums by replica. Sums without parts are one part with the name
+// pastParts.
 func (t *Thread) parts() map[string]Counted {
 	if t.Counted != nil {
 		return t.Counted
@@ -59,9 +61,9 @@ func (t *Thread) parts() map[string]Counted {
 	return map[string]Counted{pastParts: {past, t.Used}}
 }
 
-// partsBeside returns the parts of a copy of the unit next to the parts of another copy. A replica of an
-// earlier release removes the parts when it writes the unit, and keeps the sums: its sums without the
-// other copy's parts are the part that this replica added.
+// partsBeside returns the parts of t, a copy of the unit, for a merge with the other copy. A replica of
+// an earlier release writes the sums without parts. The part of such a replica is its sums minus the
+// named parts of the other copy.
 func (t *Thread) partsBeside(other *Thread) map[string]Counted {
 	if t.Counted != nil || other.Counted == nil {
 		return t.parts()
@@ -75,8 +77,8 @@ func (t *Thread) partsBeside(other *Thread) map[string]Counted {
 	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
 }
 
-// joinCounts adds the parts of another replica's copy of the unit to the sums.
-// The caller locks the record.
+// joinCounts merges the sums with n, the copy of the unit at another replica: of each part the larger
+// copy counts. The caller locks the record.
 func (t *Thread) joinCounts(n *Thread) {
 	all := maps.Clone(t.partsBeside(n))
 	for replica, part := range n.partsBeside(t) {

@@ -64,7 +64,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
 	}
 	var d document
-	err := json.Unmarshal(data, &d) // reads the version also where another field has the wrong type
+	err := json.Unmarshal(data, &d) // sets d.Version even if another field has the wrong type
 	switch {
 	case d.Version > documentVersion:
 		return fail(fmt.Errorf("version %d is newer than %d", d.Version, documentVersion))
@@ -79,9 +79,9 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row returns the record as the stores keep the record. clean removes secrets and personal data
-// from texts of the client. ok is false for arguments of a call that must not reach a disk at all.
-// The caller locks the record.
+// Row returns the row of the record for a store. clean removes secrets and personal data from texts of
+// the client; for ok false, the arguments of a call must not be stored, and the row lacks the call. The
+// caller locks the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
@@ -106,11 +106,11 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	if err != nil {
 		return Row{}, err
 	}
-	of := &r.Identity
-	return Row{Tenant: of.Tenant, ID: of.ID, Started: of.Started, Seen: of.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
+	identity := &r.Identity
+	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
 }
 
-// hide removes from a document all data that follows from the text of hidden turns: hashes of
+// hide removes from a document all data that is derived from the text of hidden turns: hashes of
 // texts, blocks whose anchor is a hash, calls and results. Numbers and draws remain.
 func (r *Record) hide(d *document) {
 	if r.Hidden(r.Thread.Turns) {

@@ -26,8 +26,8 @@ func (sc Scope) anyCredential() Scope {
 	return sc
 }
 
-// whose returns the scope without the run. A side request may lack the name of the run.
-func (sc Scope) whose() Scope {
+// withoutRun returns the scope without the run, because a side request may lack the name of the run.
+func (sc Scope) withoutRun() Scope {
 	sc.Run = ""
 	return sc
 }
@@ -51,21 +51,22 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// repeats reports whether the key may occur in another run: "call_1", "functions.bash:0" and short
-// texts do. Random ids and ids of replies do not.
-func repeats(key string) bool {
-	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
+// mayRepeat reports whether the key may occur in another run, as ids such as "call_1" and
+// "functions.bash:0" and all texts may. Random ids and ids of replies do not repeat.
+func mayRepeat(key string) bool {
+	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
 
-// counted reports whether the echo is an id that may repeat in another run.
-func counted(key string) bool { return repeats(key) && !strings.HasPrefix(key, "t:") }
+// isCountedID reports whether the key is an id that a server counts, so that the id may repeat in
+// another run.
+func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
 // randomBits is the number of random bits from which on an id counts as unique.
 const randomBits = 40
 
-// random reports whether the id after the two-letter prefix of key looks random. A run of letters
+// looksRandom reports whether the id after the two-letter prefix of key looks random. A run of letters
 // without a digit counts as a word.
-func random(key string) bool {
+func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
 		letters := lower + upper

@@ -24,7 +24,7 @@ func Example() {
 	record.Begin(first, now)
 	reply := &wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_Vb2x9QmLr4TzK8sW", Name: "ls", Args: "{}"}}}
 	threader.Replied(who, reply, true)
-	record.Done(reply)
+	record.AddReply(reply)
 	fmt.Println(who.Method, who.New, record.Thread.Turns)
 
 	second, _ := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":"List the files."},

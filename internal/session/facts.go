@@ -62,8 +62,8 @@ func (f *Facts) Add(x *sample.Exchange) {
 	case f.Paths != x.Facts.Paths:
 		f.Paths = mixedPaths
 	}
-	fresh := x.Turn > f.Newest
-	if fresh {
+	isNewTurn := x.Turn > f.Newest
+	if isNewTurn {
 		f.Turns, f.Newest = f.Turns+1, x.Turn
 	}
 	if x.Turn <= 1 && f.Task == "" {
@@ -78,7 +78,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 	for _, tag := range x.Facts.Tags {
 		f.Tags = addFact(f.Tags, tag)
 	}
-	if x.Verdicts != nil && fresh {
+	if x.Verdicts != nil && isNewTurn {
 		f.Errors += len(x.Verdicts.Failed)
 	}
 	f.Output += int64(max(x.Reply.OutputTokens, 0))
@@ -87,7 +87,8 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact adds an entry to a list once. The lists of a copied record stay as they are.
+// addFact returns list with the entry added, unless list has the entry or is full. addFact never writes
+// into the array of list, which a copy of the record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list

@@ -22,7 +22,7 @@ const (
 	minUniqueBytes        = 24              // bytes of a text that identifies a conversation alone
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // searched bytes of a request
-	maxSearchedItems      = 8         // items from the end in which the newest words and results are looked for
+	maxNewestItems        = 8         // items from the end in which the newest words and results are looked for
 	maxTailBytes          = 80        // maximum number of bytes that follow a quotation at the end of a request
 	tailWordLimit         = 4         // a quotation at the end of a request is followed by fewer words than this
 )
@@ -48,12 +48,12 @@ type part struct {
 	rest int // number of bytes from the piece to the end of the text
 }
 
-// recall reads the texts of a history.
+// recall adds the texts of the history in a request: the first words of the user, and the answers.
 func (x *fingerprint) recall(req *wire.Request) {
 	if it, ok := opening(req); ok {
 		x.userWords[0] = distinctive(it.Words)
 	}
-	for i := max(0, req.Len()-maxLook); i < req.Len(); i++ {
+	for i := max(0, req.Len()-maxSearchedItems); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
 			x.addAnswer(req.Item(i).Text)
 		}
@@ -72,7 +72,7 @@ func (x *fingerprint) addAnswer(text string) {
 // newest returns the newest words of the user in the items from index from on, and the later tool
 // results.
 func newest(req *wire.Request, from int) (words string, results []string) {
-	for i := req.Len() - 1; i >= max(from, req.Len()-maxSearchedItems); i-- {
+	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
 		for _, r := range it.Results {
 			if len(results) < 2 {
@@ -86,8 +86,8 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive returns the first long piece of a text, without characters that a quotation would
-// escape. The piece is empty if the text has none.
+// distinctive returns the first long piece of a text without characters that a quotation would
+// escape, or an empty piece.
 func distinctive(text string) part {
 	for p, pos := range pieces(text) {
 		return part{strings.Clone(p), len(text) - pos}
@@ -95,7 +95,8 @@ func distinctive(text string) part {
 	return part{}
 }
 
-// phrases appends the first long pieces of a text with a space. Names of fields contain no spaces.
+// phrases appends long pieces of a text to list, until list has limit entries. A piece needs a space:
+// the names of JSON fields, which many texts share, contain no spaces.
 func phrases(list []part, text string, limit int) []part {
 	for p := range pieces(text) {
 		if len(list) >= limit {

@@ -6,28 +6,29 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail finds the session of the newest known key of the trail.
+// findByTrail assigns the request to the session of the newest known key of the trail, and reports
+// whether such a session exists.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
 		if found := t.candidates(tr, k); len(found) > 0 {
 			r.Method, r.weak = k.method, k.weak
-			return t.choose(r, tr, k, found)
+			return t.joinOwner(r, tr, k, found)
 		}
 		unknown = append(unknown, k)
 	}
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID finds the session of a client with a new credential, by the counted ids of the
-// session's newest reply. Other clients get equal ids, so the request must continue the newest
-// request of the session, and the newest reply must wait for a request. lookUp has asked the store
-// for sessions of the credential before.
+// findByCountedID assigns the request of a client with a new credential to its session, by the counted
+// ids of the session's newest reply. Other clients get equal ids, so the request must continue the
+// newest request of the session, and no other request may have continued its newest reply. Call
+// findByTrail first, which looks for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.Echo(i)
 		for _, k := range echoes[:min(len(echoes), maxTrail)] {
-			if !counted(k) {
+			if !isCountedID(k) {
 				continue
 			}
 			if len(t.index.owners(r.key(k))) > 0 {
@@ -39,7 +40,7 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 				continue
 			}
 			r.Method, r.weak = ByEcho, true
-			return t.pick(r, tr, trailKey{key: key}, found)
+			return t.joinBest(r, tr, trailKey{key: key}, found)
 		}
 	}
 	return false
@@ -51,9 +52,12 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(o.id)
-	return h != nil && o.stamp&stampKind == stampReply && o.current(h) && (h.list.hash == r.list.hash || h.extended(r.req))
+	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.extendedBy(r.req))
 }
 
+// lookUp assigns the request to the session that the store returns for the first stored key of unknown,
+// and reports whether a key is stored. Of several sessions, a session that also has the older keys is
+// preferred.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -78,8 +82,9 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the sessions that own a key and that the request may continue. A unique key
-// counts only if a single session owns the key and waits for a request.
+// candidates returns the sessions that own a key and that the request may continue. For a unique key,
+// candidates returns a session only if it is the only owner and no request has continued its newest
+// reply.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
@@ -99,10 +104,10 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// isPlausibleOwner reports whether the session certainly had the key. If only requests have shown the key
-// (a few-shot example), the request must extend the newest request of the session. A request with
-// the past of a session and without any reply of the session belongs to another conversation with
-// equal examples. An agent that rewrites replies still sends the other items back.
+// isPlausibleOwner reports whether the request may belong to the session o. A key that only requests of
+// the session contained may be a few-shot example that other conversations contain, too; the request
+// must then extend the newest request of the session, or the session must have no reply yet. An agent
+// that rewrites replies still sends the other items back, so its requests extend each other.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -110,21 +115,21 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	}
 	h := t.heads.get(o.id)
 	unanswered := kind == stampPast && (h == nil || h.replies == 0)
-	return unanswered || h != nil && h.extended(req)
+	return unanswered || h != nil && h.extendedBy(req)
 }
 
-// choose selects among the owners of the newest known key; several runs with an equal beginning own
-// the key. The request belongs to the owner whose newest reply no other request has continued.
-// Without such an owner, the request is a branch of a shared past and gets a new session. choose
-// repeats the look-up while the owners change: an equal request may take the free session and leave
-// its own session, which got a reply in the meantime.
-func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+// joinOwner assigns the request to one of the owners of the newest known key, and reports whether an
+// owner fits. Several runs with an equal beginning own the key. The request belongs to the owner whose
+// newest reply no other request has continued. Without such an owner, the request is a branch of a
+// shared past and gets a new session. joinOwner repeats the look-up while the owners change: at the
+// same time, another request may continue an owner, or an owner may get a reply.
+func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
 			t.join(r, found[0].id)
 			return true
 		}
-		if t.pick(r, tr, k, found) {
+		if t.joinBest(r, tr, k, found) {
 			return true
 		}
 		again := t.candidates(tr, k)
@@ -136,9 +141,10 @@ func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) boo
 	return false
 }
 
-// pick returns false if the request belongs to none of the owners.
-func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.weak { // a session with the calls and results of the request comes before a free session without them
+// joinBest assigns the request to the owner with the highest rank. joinBest returns false if the
+// request belongs to none of the owners.
+func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+	if r.weak { // prefer sessions with the calls and results of the request to other sessions that the request may continue
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
@@ -168,31 +174,31 @@ func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool 
 	return true
 }
 
-// maxDetails bounds the details that are compared for sessions that have all continued.
+// maxDetails is the maximum number of details that joinBest compares before it ranks the owners.
 const maxDetails = 8
 
-// mostLikelyOwner selects among sessions that fit the request equally: the oldest of the recently
-// active sessions, else the newest session.
+// mostLikelyOwner returns one of several sessions that fit the request equally: the oldest of the
+// recently active sessions, else the newest session.
 func (t *Threader) mostLikelyOwner(tied []owner) owner {
-	pick := tied[0]
+	likely := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest
-		h, best := t.heads.get(o.id), t.heads.get(pick.id)
+		h, best := t.heads.get(o.id), t.heads.get(likely.id)
 		switch {
 		case h == nil || best == nil || h.at.Add(retryWindow).Before(best.at):
-		case o.stamp <= pick.stamp:
-			pick = o
+		case o.stamp <= likely.stamp:
+			likely = o
 		}
 	}
-	return pick
+	return likely
 }
 
 // Ranks of a candidate.
 const (
-	rankNone   = iota // the session has continued from here, or is continuing
-	rankFailed        // a request continued the newest reply and failed
-	rankFree          // no request has continued the newest reply
-	rankHeld          // an equal request is in progress, and the client declares a retry
-	rankAgain         // an equal request failed in the session
+	rankNone          = iota // the session has continued from here, or is continuing
+	rankFailed               // a request continued the newest reply and failed
+	rankFree                 // no request has continued the newest reply
+	rankDeclaredRetry        // an equal request is in progress, and the client declares a retry
+	rankRetry                // an equal request failed in the session
 )
 
 // best returns the highest rank and its owners. The caller holds t.mu.
@@ -200,13 +206,13 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
 		switch h := t.heads.get(o.id); {
-		case h == nil, !o.current(h):
+		case h == nil, !o.ownsNewestReply(h):
 		case !h.continued:
 			r = rankFree
 		case h.list.hash == tr.r.list.hash && h.inFlight == 0:
-			r = rankAgain
+			r = rankRetry
 		case h.list.hash == tr.r.list.hash && tr.claim.Retry:
-			r = rankHeld
+			r = rankDeclaredRetry
 		case h.inFlight == 0:
 			r = rankFailed
 		}
@@ -220,9 +226,10 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	return rank, best
 }
 
-// current reports whether the key belongs to the newest reply of the session. A weak owner is a
-// candidate only where the request continues the newest request of the session.
-func (o owner) current(h *head) bool {
+// ownsNewestReply reports whether the key belongs to the newest reply of the session. For a key of
+// requests the result is true: isPlausibleOwner has checked that the request continues the newest
+// request of the session.
+func (o owner) ownsNewestReply(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:
 		return o.stamp&^stampKind == h.replies
@@ -233,7 +240,8 @@ func (o owner) current(h *head) bool {
 	return false
 }
 
-// narrow keeps the owners with older parts of the conversation too, while such owners remain.
+// narrow returns the owners that also own the older keys. A key that none of the remaining owners has
+// is ignored, so that the result is never empty.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

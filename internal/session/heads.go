@@ -18,8 +18,8 @@ type head struct {
 	hasReply  bool      // a request of the session had a complete reply
 }
 
-// heads keep a bounded number of sessions, and the first requests of sessions without a name. The
-// oldest entries are dropped.
+// heads holds the heads of a bounded number of sessions, and the first requests of sessions without a
+// name. A new entry removes the oldest.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []start]
@@ -31,7 +31,7 @@ func newHeads(n int) heads {
 
 func (h *heads) get(id ID) *head { return h.sessions.values[id] }
 
-func (h *heads) make(id ID) *head {
+func (h *heads) getOrAdd(id ID) *head {
 	if h.sessions.values[id] == nil {
 		h.sessions.put(id, &head{})
 	}
@@ -40,7 +40,7 @@ func (h *heads) make(id ID) *head {
 
 // continueHead stores that the request continues the newest reply of the session.
 func (h *heads) continueHead(r *Resolved) {
-	x := h.make(r.ID)
+	x := h.getOrAdd(r.ID)
 	if x.list.hash != r.list.hash {
 		x.inFlight = 0
 	}
@@ -48,14 +48,15 @@ func (h *heads) continueHead(r *Resolved) {
 	x.inFlight++
 }
 
-// extended reports whether the request continues where the newest request of the session ended.
-func (x *head) extended(req *wire.Request) bool {
+// extendedBy reports whether the list of the request is longer than the list of the session's newest
+// request, and has the last item of that list at the same index.
+func (x *head) extendedBy(req *wire.Request) bool {
 	return x.list.items > 0 && req.Len() > x.list.items && itemKey(req, x.list.items-1) == x.list.last
 }
 
 // accepts reports whether the request continues the newest request of the session, or repeats the
-// request after a failure. A repeated list that had an answer belongs to another conversation with
-// equal first words. accepts also accepts a list whose oldest items the agent has dropped.
+// newest request after a failure. An equal list that had an answer belongs to another conversation with
+// equal first words. The agent may have dropped the oldest items of a continued list.
 func (x *head) accepts(req *wire.Request, retry bool) bool {
 	if x.list.items == 0 || req.Delta {
 		return true
@@ -63,7 +64,7 @@ func (x *head) accepts(req *wire.Request, retry bool) bool {
 	if x.list.hash == req.ListHash {
 		return retry || x.inFlight == 0 && x.continued
 	}
-	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxSearchedItems); i-- {
 		if itemKey(req, i) == x.list.last {
 			return true
 		}
@@ -83,28 +84,30 @@ type startKey struct {
 // anyCredential returns the key of equal first requests of all clients of the tenant.
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// start is a session whose first request had no id. During the first request, an equal request is a
-// second session, because agents start in parallel. After a failure, an equal request is the retry.
+// start is a session whose first request had no session name. During the first request, an equal
+// request starts a second session, because several agents may start in parallel with equal requests.
+// After a failure, an equal request is a retry.
 type start struct {
 	id   ID
 	name string
 }
 
-// first returns the head of a session with a single request, else nil.
-func (h *heads) first(k startKey, s start) *head {
+// firstRequest returns the head of a session whose only request has the list of the key, else nil.
+func (h *heads) firstRequest(k startKey, s start) *head {
 	if x := h.get(s.id); x != nil && !x.hasReply && x.list.hash == k.list {
 		return x
 	}
 	return nil
 }
 
-// again returns the session whose failed first request is repeated. sure reports whether a single
-// session fits. A retry that the client library declares counts during the first request too: the
-// end of the first request may be unnoticed.
-func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
+// findRetry returns the session whose failed first request the request of key k repeats. known reports
+// whether such a session exists, sure whether only one fits. retry reports that the client library
+// declares a retry: the first request may then be in progress, because precept may not have noticed its
+// end.
+func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {
-		x := h.first(k, s)
+		x := h.firstRequest(k, s)
 		switch {
 		case x == nil || now.Sub(x.at) > retryWindow:
 		case x.inFlight == 0:
@@ -118,11 +121,11 @@ func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known
 	return found, waiting > 0, waiting == 1
 }
 
-// add stores a session that began with the request of key k. Sessions with a later request make
-// room.
+// add stores a session that began with the request of key k, and removes sessions of the key that have
+// a later request.
 func (h *heads) add(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.values[k], func(t start) bool {
-		x := h.first(k, t)
+		x := h.firstRequest(k, t)
 		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > retryWindow
 	})
 	h.starts.put(k, push(twins, s, maxOwners))

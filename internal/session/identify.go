@@ -20,7 +20,7 @@ const (
 	ByAgent  Method = "agent"  // an agent's own session header
 	ByBody   Method = "body"   // metadata, prompt_cache_key, conversation, previous_response_id
 	ByEcho   Method = "echo"   // content that the agent sends back
-	ByNew    Method = "new"    // no known sign: a new session
+	ByNew    Method = "new"    // none of the above: a new session
 	ByImport Method = "import" // an imported transcript
 )
 
@@ -77,9 +77,9 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// loose reports whether the name may belong to several conversations: applications set one cache
-// key for all requests, or one session for a whole process. Agents on the list use the cache key as
-// the name of a conversation.
+// loose reports whether several conversations may share the name: an application may set one cache key
+// for all requests, or one session for a whole process. The agents in the list below use the cache key
+// as the name of a conversation.
 func (c *Claim) loose() bool {
 	switch c.Space {
 	case SpaceMetadata, SpaceConversation:
@@ -99,7 +99,7 @@ func (c *Claim) loose() bool {
 // Named reports whether the claim has the name of a single conversation.
 func (c *Claim) Named() bool { return c.Session != "" && !c.loose() }
 
-// claim finds the name, strongest rule first.
+// claim sets Session, Space and Method by the first rule that finds a name, strongest rule first.
 func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	if name := Bounded(h.Get("Precept-Session")); name != "" {
 		c.Session, c.Space, c.Method = name, SpaceName, ByHeader
@@ -169,7 +169,8 @@ func product(ua string) string {
 	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header in memory
 }
 
-// tags splits comma lists, bounded, without repetitions.
+// tags returns the tags of lists with commas: at most maxTags, without repetitions and without tags
+// that are too long.
 func tags(lines []string) []string {
 	var out []string
 	for _, line := range lines {

@@ -4,13 +4,13 @@ import (
 	"sync"
 )
 
-// stamp is the time of an echo in its session: the kind in the two highest bits, the number of the
-// reply in the others.
+// stamp describes an echo in its session: the kind in the two highest bits, and the number of the reply
+// that contained the echo in the other bits.
 type stamp uint32
 
-// The kinds, weakest first. A key of requests only may be a few-shot example of a program. Such a
-// key proves nothing alone if the key is a text or a counted id (stampWeak), and little if the
-// first request of the session showed the key (stampPast).
+// The kinds, from the weakest evidence to the strongest. A key that only requests contain may be a
+// few-shot example, which many conversations share: a text or a counted id (stampWeak), or a random id
+// in the first request of the session (stampPast).
 const (
 	stampWeak    stamp = 0 << 30
 	stampPast    stamp = 1 << 30
@@ -39,37 +39,38 @@ type indexEntry struct {
 	older uint32 // slot + 1 of the key's entry before this entry; 0 without one. The slot may be reused, so walk checks the entry
 }
 
-// maxOwners bounds the compared sessions of a key. As many runs may begin alike at a time.
+// maxOwners is the maximum number of sessions of a key that are compared: the number of runs that may
+// begin equally at a time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
 	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{limit: entries}}
 }
 
-// addAll adds keys and returns the new ones.
-func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
+// addAll adds a session of several keys, and returns the keys of which the session is new.
+func (x *index) addAll(keys []EchoKey, o owner) (added []EchoKey) {
 	for _, k := range keys {
 		if x.add(k, o) {
-			news = append(news, k)
+			added = append(added, k)
 		}
 	}
-	return news
+	return added
 }
 
 // add stores a session of a key, and reports whether the pair was new.
 func (x *index) add(k EchoKey, o owner) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	news := true
+	isNew := true
 	x.walk(k, func(e *indexEntry) bool {
 		if e.owner.id != o.id {
 			return true
 		}
 		e.owner.stamp = max(e.owner.stamp, o.stamp)
-		news = false
+		isNew = false
 		return false
 	})
-	if !news {
+	if !isNew {
 		return false
 	}
 	slot := uint32(x.ring.next) + 1 //nolint:gosec // there are fewer

@@ -27,7 +27,7 @@ func TestRandomCallIDsAreDetected(t *testing.T) {
 		"c:0123456789012": true, // thirteen digits
 		"c:012345678901":  false,
 	} {
-		if got := random(key); got != want {
+		if got := looksRandom(key); got != want {
 			t.Errorf("random(%q) = %v", key, got)
 		}
 	}
@@ -48,7 +48,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
 	} {
-		if repeats(key) != want {
+		if mayRepeat(key) != want {
 			t.Errorf("%s: comes again in another run %v", key, !want)
 		}
 	}

@@ -17,8 +17,8 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 	one := resolveRequest(t, words("one"))
 	for name, change := range map[string]func(r *session.Record){
 		"a request":          func(r *session.Record) { r.Begin(one, begun) },
-		"what was new in it": func(r *session.Record) { r.Mark(one) },
-		"its reply":          func(r *session.Record) { r.Done(&wire.Reply{}) },
+		"what was new in it": func(r *session.Record) { r.SetLastTurn(one) },
+		"its reply":          func(r *session.Record) { r.AddReply(&wire.Reply{}) },
 		"a member":           func(r *session.Record) { r.AddMember(recordOf("member")) },
 		"a member's turn":    func(r *session.Record) { r.CountTurn(begun) },
 		"what that cost":     func(r *session.Record) { r.Spend(wire.Usage{}) },
@@ -58,10 +58,10 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		r := recordOf("s")
 		first := resolveRequest(t, words("one"))
 		r.Begin(first, begun)
-		r.Mark(first)
-		r.Done(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
-		r.Done(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
-		r.Done(&wire.Reply{Complete: true, Text: "the third answer", Usage: wire.Usage{Input: -1, Cached: -1}})
+		r.SetLastTurn(first)
+		r.AddReply(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
+		r.AddReply(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
+		r.AddReply(&wire.Reply{Complete: true, Text: "the third answer", Usage: wire.Usage{Input: -1, Cached: -1}})
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
 			t.Errorf("used %+v", r.Thread.Used)
 		}

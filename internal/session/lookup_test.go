@@ -118,7 +118,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, words("count the files"))
 	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
-	sub, ok := d.th.Below(parent, named(task), true, begun, d.findKeys)
+	sub, ok := d.th.ResolveSubagent(parent, named(task), true, begun, d.findKeys)
 	if !ok {
 		t.Fatal("a sub-agent that begins is not a session")
 	}
@@ -130,7 +130,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	for i := range 2 { // the second time from memory
 		parent = d.th.Resolve(someone, named(on), on, begun, d.findKeys)
 		d.keep(parent.ID, parent.Echoes)
-		again, ok := d.th.Below(parent, named(on), false, begun, d.findKeys)
+		again, ok := d.th.ResolveSubagent(parent, named(on), false, begun, d.findKeys)
 		if parent.ID != above.ID || !ok || again.ID != sub.ID {
 			t.Fatalf("%d: %v, below %s %v, want %s", i, parent.ID == above.ID, again.ID, ok, sub.ID)
 		}
@@ -189,7 +189,7 @@ func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
 		d := newStoredThreader(t)
 		r := d.reply(d.open(session.Claim{}, words("move the parser")), calling(drawn(1)))
 		side := d.open(session.Claim{}, words("Sum it up, please: the parser was to be moved."))
-		d.th.Summed(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
+		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.Ended(side, complete, d.now)
 		if on := d.open(session.Claim{}, words(recap), words("go on")); (on.ID == r.ID) != want {
 			t.Errorf("complete %v: %s by %s, want %v", complete, on.ID, on.Method, want)

@@ -28,8 +28,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// OfRequest returns the session inside a Precept-Request-Id. Feedback by request id therefore needs
-// no index.
+// OfRequest returns the session in a Precept-Request-Id, which begins with the ID of its session.
+// Feedback by request id therefore needs no index.
 func OfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {

@@ -6,21 +6,21 @@ import (
 	"precept/internal/wire"
 )
 
-// note indexes the echoes of the request, newest first, up to the first known echo. note returns
-// the new random ids. Only this process knows texts and counted ids of requests.
-func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
-	if r.Method.named() && t.spoke(r.ID) {
+// indexRequest indexes the echoes of the request, newest first, up to the first known echo, and returns
+// the keys of new random ids for the store. Texts and counted ids of requests stay in this process.
+func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
+	if r.Method.named() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the index has the replies
 	}
-	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
-	var news []EchoKey
+	kind, oldest := stampRequest, max(0, req.Len()-maxSearchedItems)
+	var added []EchoKey
 	if r.New {
 		kind = stampPast
-		if key, ok := beginning(r.scope, req); ok && t.index.add(key, owner{r.ID, kind}) {
-			news = append(news, key)
+		if key, ok := firstWordsKey(r.scope, req); ok && t.index.add(key, owner{r.ID, kind}) {
+			added = append(added, key)
 		}
 	} else {
-		oldest = max(oldest, req.New()-maxBack)
+		oldest = max(oldest, req.New()-maxItemsBefore)
 	}
 	seen := 0
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
@@ -28,25 +28,25 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 		for _, k := range echoes[:min(len(echoes), maxTrail)] {
 			seen++
 			key := r.key(k)
-			if k[0] == 't' || !random(k) {
+			if k[0] == 't' || !looksRandom(k) {
 				t.index.add(key, owner{r.ID, stampWeak})
 				continue
 			}
 			if !t.index.add(key, owner{r.ID, kind}) {
-				return news
+				return added
 			}
-			news = append(news, key)
+			added = append(added, key)
 		}
 	}
 	if r.weak {
-		t.noteDetails(r, req)
+		t.indexDetails(r, req)
 	}
-	return news
+	return added
 }
 
-// noteDetails indexes new content of a request. The content separates runs with counted ids.
-func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
-	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
+// indexDetails indexes new content of a request, by which runs with equal counted ids differ.
+func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
+	for i := max(req.New(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
 			t.index.add(r.detail("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
 		}
@@ -74,29 +74,29 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	// Details come first: a request that finds the id of a call must find the details of the call
 	// as well.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
-		if c := &rep.Calls[i]; c.ID != "" && !random("c:"+c.ID) {
+		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
 			t.index.add(r.detail("d:"+wire.EchoCall(c)), o)
 		}
 	}
 	for _, k := range wire.EchoReply(rep, r.prefill) {
 		keys = append(keys, r.key(k))
-		if counted(k) {
+		if isCountedID(k) {
 			t.index.add(r.detail(k), o)
 		}
 	}
 	switch {
 	case !main && rep.Complete:
-		keys = append(keys, summaryKeys(r.scope, rep.Text, summaryGiven)...)
+		keys = append(keys, summaryKeys(r.scope, rep.Text, maxReplySummaryKeys)...)
 	case main && rep.Complete && !rep.Cut:
 		keys = append(keys, answerKeys(r.scope, r.prefill+rep.Text, rep.Calls)...)
 	}
 	return t.index.addAll(keys, o)
 }
 
-// Summed indexes the reply to a side request without a session. id is the session that the side
-// request quotes, and the session may continue from a summary in the reply.
-func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
+// AddSummary indexes the reply to a side request that carries no session. id is the session that the
+// side request quotes: the session may continue from a summary in the reply.
+func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
-		t.index.addAll(summaryKeys(r.scope, rep.Text, summaryGiven), owner{id, stampRequest})
+		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})
 	}
 }

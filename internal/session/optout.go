@@ -2,8 +2,8 @@ package session
 
 import "slices"
 
-// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: its traces have
-// left the record by then.
+// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: by then, the record
+// has no data of that turn any more.
 const maxHidden = 4096
 
 // Await marks a turn until the recorder judges the turn. A row contains no content of such a turn.
@@ -43,20 +43,21 @@ func (r *Record) Visible() bool {
 	return r.Thread.Turns == 0
 }
 
+// bounded returns the last maxHidden turns.
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the stored rest of a silent session: the number of turns, and the length of the
-// list. Other replicas learn of the opt-out from the mark.
+// OptOutMark is the only data that is stored of a silent session: the number of turns, and the length
+// of the list. Other replicas read the opt-out from the mark.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark returns the mark of the session. ok is false if the session is not silent. Lock the
-// record.
+// OptOutMark returns the mark of the session. ok is false if the session is not silent. The caller
+// locks the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.Silent()
 }
 
-// Hide marks as many turns as opted out as the mark says. A mark of a shorter list is outdated and
-// has no effect. The caller locks the record.
+// Hide applies a mark: the turns from 1 to m.Turns become opted-out turns. A mark of a list that is
+// shorter than the list of the record is outdated and has no effect. The caller locks the record.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

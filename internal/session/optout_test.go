@@ -53,9 +53,9 @@ func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, begun)
-		r.Mark(req)
+		r.SetLastTurn(req)
 		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
-		r.Done(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
+		r.AddReply(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
 	}
 	first := resolveRequest(t, words("one"))
 	second := resolveRequest(t, words("one"), answer("1"), words("two"))
@@ -98,7 +98,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
 	r.Begin(resolveRequest(t, words("one")), begun)
-	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
+	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
 		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
 	})

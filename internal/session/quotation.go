@@ -11,8 +11,8 @@ import (
 
 // quotationSearch is a request during the search for quotations.
 type quotationSearch struct {
-	bare, shaped, forced bool // the request has no tools; has no tools and requires JSON; must call a tool
-	names                []uint32
+	bare, shaped, forced bool     // the request has no tools; has no tools and requires JSON; must call a tool
+	names                []uint32 // short hashes of the names of its tools
 	now                  time.Time
 	texts                []quotedText
 }
@@ -36,11 +36,11 @@ func (w *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// about reports whether the request is about the conversation. A text of the request shows question
-// and answer of the conversation. For a conversation without tools, and in a request with its own
-// tools, the text must show a dialogue. A request for JSON without tools needs a single quote,
-// because such a request judges or sorts.
-func (w *quotationSearch) about(x *fingerprint) bool {
+// quotes reports whether the request quotes the conversation x: one text of the request contains a
+// question and an answer of x. For a conversation without tools, and in a request with tools, the
+// labels of the speakers must show that the text is a dialogue. In a request for JSON without tools a
+// question or an answer is enough, because such a request judges or classifies a conversation.
+func (w *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range w.texts {
 		a, inA := earliest(x.userWords[:], s.text, 0)
@@ -69,7 +69,8 @@ type match struct {
 	at   int
 }
 
-// earliest finds the first part with at least least bytes in the text.
+// earliest returns the first part of the list that has at least minBytes bytes and that the text
+// contains, with its first position.
 func earliest(parts []part, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
@@ -79,13 +80,13 @@ func earliest(parts []part, text string, minBytes int) (match, bool) {
 	return match{}, false
 }
 
-// containsPart reports whether the text contains a part that identifies the conversation alone.
+// containsPart reports whether the text contains a part that is long enough to identify a conversation.
 func containsPart(text string, parts []part) bool {
 	_, ok := earliest(parts, text, minUniqueBytes)
 	return ok
 }
 
-// latest finds the last position of the newest part in the text.
+// latest returns the newest part that the text contains, with its last position.
 func latest(parts []part, text string) (match, bool) {
 	for _, p := range slices.Backward(parts) {
 		if at := strings.LastIndex(text, p.text); at >= 0 && p.text != "" {
@@ -95,7 +96,8 @@ func latest(parts []part, text string) (match, bool) {
 	return match{}, false
 }
 
-// areDisjoint reports whether the two do not overlap: a repeated question is not an answer.
+// areDisjoint reports whether two matches do not overlap. A question that the answer repeats would
+// match twice.
 func areDisjoint(a, b match) bool {
 	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
 }

@@ -122,7 +122,7 @@ func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
-	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
+	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
 	shaped := func() *wire.Request {
 		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+words("Sort this: "+made)+`]}`))
 		if err != nil {

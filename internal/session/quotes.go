@@ -8,21 +8,21 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes hold texts of the active conversations. Frameworks judge, summarise and remember with
-// requests that show question and answer in one text and have no known wording
-// (docs/decisions/0010-side-calls-of-frameworks.md). Without Quotes such a request would start a
-// conversation. Quotes are bounded and safe for concurrent use.
+// Quotes holds texts of the active conversations, by which a side request is recognised. Frameworks
+// judge and summarise a conversation in a request that contains its questions and answers in one text,
+// with wordings that no list contains (docs/decisions/0010-side-calls-of-frameworks.md). Without
+// Quotes, such a request would start a conversation. Quotes is bounded and safe for concurrent use.
 type Quotes struct {
-	mu    sync.Mutex
-	talks recent[Scope, *talk]
+	mu      sync.Mutex
+	byScope recent[Scope, *scopeConversations] // conversations of each credential
 }
 
-// talk holds the conversations of a credential, with tools and without. The last entry is the most
+// scopeConversations holds the conversations of a credential, with tools and without. The last entry is the most
 // recently used conversation.
-type talk struct{ tooled, chats []*fingerprint }
+type scopeConversations struct{ tooled, chats []*fingerprint }
 
 // all yields the conversations, those with tools first, newest first.
-func (t *talk) all(yield func(x *fingerprint) bool) {
+func (t *scopeConversations) all(yield func(x *fingerprint) bool) {
 	if t == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (t *talk) all(yield func(x *fingerprint) bool) {
 
 // NewQuotes returns empty Quotes.
 func NewQuotes() *Quotes {
-	return &Quotes{talks: newRecent[Scope, *talk](maxQuoteScopes)}
+	return &Quotes{byScope: newRecent[Scope, *scopeConversations](maxQuoteScopes)}
 }
 
 // AddTurn adds a turn of a session. AddTurn reads the new items of a known conversation, and all items
@@ -72,7 +72,7 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.talks.values[sc.whose()].get(id)
+	x := q.byScope.values[sc.withoutRun()].get(id)
 	if x == nil {
 		return
 	}
@@ -83,12 +83,12 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	}
 }
 
-// AnsweredBeside adds the reply to a side request about a session. The next side request may quote
+// AddSideReply adds the reply to a side request about a session. The next side request may quote
 // the reply.
-func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
+func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.talks.values[sc.whose()].get(id)
+	x := q.byScope.values[sc.withoutRun()].get(id)
 	if x == nil {
 		return
 	}
@@ -98,8 +98,8 @@ func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time)
 	}
 }
 
-// About returns the conversation that the request quotes. The request has another system text than
-// the conversation, and none of its tools. docs/decisions/0010 lists the further conditions.
+// About returns the conversation that the request quotes. ok is false if no conversation with another
+// system text and without a tool of the request is quoted. docs/decisions/0010 lists the conditions.
 func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
@@ -107,25 +107,25 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := quotationSearch{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
-	w.forced = len(req.Tools) > 0 && req.Forced()
-	w.shaped = w.bare && req.Shaped()
+	w.forced = len(req.Tools) > 0 && req.RequiresTool()
+	w.shaped = w.bare && req.RequiresJSON()
 	w.read(req)
-	for x := range q.talks.values[sc.whose()].all {
-		if x.system != req.SystemHash && now.Sub(x.at) < quoteTTL && !share(w.names, x.tools) && w.about(x) {
+	for x := range q.byScope.values[sc.withoutRun()].all {
+		if x.system != req.SystemHash && now.Sub(x.at) < quoteTTL && !overlap(w.names, x.tools) && w.quotes(x) {
 			return x.id, true
 		}
 	}
 	return about, false
 }
 
-// find returns the entry of a conversation, if necessary a new entry. The least recently used entry
-// makes room. The caller locks q.
+// find returns the entry of a conversation, and adds an entry for an unknown conversation. A new entry
+// may remove the least recently used entry. The caller locks q.
 func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
-	sc = sc.whose()
-	if q.talks.values[sc] == nil {
-		q.talks.put(sc, &talk{})
+	sc = sc.withoutRun()
+	if q.byScope.values[sc] == nil {
+		q.byScope.put(sc, &scopeConversations{})
 	}
-	t := q.talks.values[sc]
+	t := q.byScope.values[sc]
 	x := t.get(id)
 	if x == nil {
 		x = &fingerprint{id: id, hasTools: tooled}
@@ -139,7 +139,7 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 }
 
 // get returns the conversation with the ID, or nil.
-func (t *talk) get(id ID) *fingerprint {
+func (t *scopeConversations) get(id ID) *fingerprint {
 	for x := range t.all {
 		if x.id == id {
 			return x
@@ -148,7 +148,7 @@ func (t *talk) get(id ID) *fingerprint {
 	return nil
 }
 
-// callerText bounds the searched bytes of the first words.
+// callerText is the maximum number of bytes of the first words that Caller reads.
 const callerText = 4 << 10
 
 // Caller returns the conversation that started the conversation of the request: a call in the
@@ -161,7 +161,7 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for x := range q.talks.values[sc.whose()].all {
+	for x := range q.byScope.values[sc.withoutRun()].all {
 		if now.Sub(x.at) >= quoteTTL || !containsPart(words, x.callPhrases) {
 			continue
 		}
@@ -176,10 +176,10 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// task returns the words with which a conversation begins, "" where the request already shows an
-// answer.
+// task returns the first words of the user, "" for a request that contains an answer among its first
+// items.
 func task(req *wire.Request) string {
-	for i := range min(req.Len(), maxFront) {
+	for i := range min(req.Len(), maxFirstItems) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {
 			return ""
 		}

@@ -50,8 +50,8 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
-	if about(one, 1, now) || len(q.talks.values) != maxQuoteScopes {
-		t.Errorf("%d credentials are known", len(q.talks.values))
+	if about(one, 1, now) || len(q.byScope.values) != maxQuoteScopes {
+		t.Errorf("%d credentials are known", len(q.byScope.values))
 	}
 }
 

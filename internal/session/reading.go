@@ -8,11 +8,11 @@ import (
 
 // Bounds of the work on a request.
 const (
-	maxTrail = 32 // echoes looked at, newest first
-	maxLook  = 96 // maximum number of items that are searched
-	maxBack  = 8  // items before the new part that are searched for unknown content
-	maxFront = 16 // items looked at for the first words
-	maxWords = 512
+	maxTrail         = 32 // echoes looked at, newest first
+	maxSearchedItems = 96 // maximum number of items that are searched
+	maxItemsBefore   = 8  // items before the new part that are searched for unknown content
+	maxFirstItems    = 16 // items looked at for the first words
+	maxWords         = 512
 )
 
 // opening returns the first words of the user. ok is false if the request does not show the
@@ -21,7 +21,7 @@ func opening(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
 		return it, false
 	}
-	for i := range min(req.Len(), maxFront) {
+	for i := range min(req.Len(), maxFirstItems) {
 		if req.Role(i) != wire.RoleUser { // the system prompt may be long
 			continue
 		}
@@ -32,7 +32,7 @@ func opening(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// firstWords returns a hash of the opening, the topic of the conversation; 0 without an opening.
+// firstWords returns a hash of the first words of the user; 0 if the request does not contain them.
 func firstWords(req *wire.Request) uint64 {
 	it, ok := opening(req)
 	if !ok {
@@ -40,24 +40,25 @@ func firstWords(req *wire.Request) uint64 {
 	}
 	// The ends and the length are enough; a pasted book need not be hashed in every turn.
 	w := it.Words
-	h := addText(noText, w[:min(len(w), maxWords)])
+	h := addText(emptyHash, w[:min(len(w), maxWords)])
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
 
-// about returns a hash of the topic of the conversation, within the run.
-func (sc Scope) about(req *wire.Request) uint64 {
+// topic returns a hash of the first words of the user and of the run, which separates conversations
+// with equal ids.
+func (sc Scope) topic(req *wire.Request) uint64 {
 	words := firstWords(req)
 	if sc.Run == "" {
 		return words
 	}
-	return addText(words^noText, sc.Run)
+	return addText(words^emptyHash, sc.Run)
 }
 
 // onlyText returns the text of a request with a single message and without tools, "" for another
 // request.
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
-	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFront || req.Role(last) != wire.RoleUser {
+	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {
 		return ""
 	}
 	for i := range last {
@@ -84,11 +85,11 @@ func itemKey(req *wire.Request, i int) uint64 {
 
 // hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must
 // compute equal hashes.
-func hashText(s string) uint64 { return addText(noText, s) }
+func hashText(s string) uint64 { return addText(emptyHash, s) }
 
-// noText is the hash of an empty text; addText extends a hash by a text. Both are New64a of
+// emptyHash is the hash of an empty text; addText extends a hash by a text. Both are New64a of
 // hash/fnv, without a copy of the string.
-const noText uint64 = 14695981039346656037
+const emptyHash uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {
 	for i := range len(s) {

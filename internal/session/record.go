@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Record is the memory of a session or of a run. Lock the record before you read or write any field
-// but Identity.ID and Identity.Tenant, which never change.
+// Record is the state of a session or of a run. Lock the record before you read or write a field.
+// Identity.ID and Identity.Tenant never change, and need no lock.
 type Record struct {
 	sync.Mutex
 
@@ -55,7 +55,7 @@ type Unit struct {
 	Replica string `json:"-"` // name of this process in Thread.Counted; set when the store keeps the record in memory
 }
 
-// Thread is the state of the conversation. Begin and Mark set the fields at a main request, Done at
+// Thread is the state of the conversation. Begin and SetLastTurn set the fields at a main request, AddReply at
 // the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
@@ -63,14 +63,14 @@ type Thread struct {
 	Items       int      `json:"items,omitempty"`        // number of items of the list
 	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; a retry leaves the field unchanged and reaches equal decisions
 	LastTurn    LastTurn `json:"last_turn,omitzero"`     // new content of the list, and the traces of its reply
-	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; an equal list is then a new turn
+	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; a request with an equal list is then a new turn
 	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; separates conversations with a shared name
 	// Calls are the newest calls of replies, by id. Begin clears them where the history is in the
 	// request. On delta wires the request carries only the outputs; loops and errors of unknown
 	// calls would stay unseen.
 	Calls     map[string]wire.Call `json:"calls,omitempty"`
-	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; Done drops the oldest beyond the bound
-	Work      []Work               `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; Show adds them
+	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; AddReply drops the oldest beyond the bound
+	Work      []Work               `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; AddWork adds them
 	Tally     trial.Tally          `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
 	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
 	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
@@ -148,14 +148,14 @@ type Block struct {
 	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
 }
 
-// LastTurn is the new content of the newest main request, and the traces of its reply. Mark sets
+// LastTurn is the new content of the newest main request, and the traces of its reply. SetLastTurn sets
 // the request's part. Content without a block at its first turn never gets a block later, also if a
 // later request repeats the content with more content after it.
 type LastTurn struct {
 	From     int      `json:"from"`               // first new item
 	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
 	Answered []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
-	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by Done
+	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
 }
 
 // LoopState is the memory of the loop detector. inject sets the fields.

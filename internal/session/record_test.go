@@ -34,7 +34,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	r.Lessons.Matched = []string{"s"}
 	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
 	r.Lessons.Loops.Warned = map[string]bool{"call_1": true}
-	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
+	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 			t.Errorf("kind %d, turn %d; want %d, %d", got, r.Thread.Turns, want, turns)
 		}
 	}
-	done := func(complete bool) { r.Done(&wire.Reply{Complete: complete}) }
+	done := func(complete bool) { r.AddReply(&wire.Reply{Complete: complete}) }
 	step(first, NewTurn, 1)
 	step(first, Retry, 1)
 	done(false)
@@ -147,7 +147,7 @@ func TestSideReasons(t *testing.T) {
 			r := newRecord()
 			if c.began {
 				r.Begin(main, noon)
-				r.Mark(main)
+				r.SetLastTurn(main)
 			}
 			got, side := r.Side(c.req, Claim{Product: c.product}, c.signs)
 			if got != c.want || side != (c.want != "") {
@@ -165,13 +165,13 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
-			r.Mark(req)
+			r.SetLastTurn(req)
 		}
 		return reason
 	}
 	step(parse(t, wire.Chat, "messages", list, tools("a", "to_writer")))
 	rep := calls("call_x7Gh2kQ9")
-	r.Done(&rep)
+	r.AddReply(&rep)
 	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
 	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
 	if got := step(chat(t, list...)); got != "" {
@@ -198,7 +198,7 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
-			r.Mark(req)
+			r.SetLastTurn(req)
 		}
 		return reason, side
 	}
@@ -222,7 +222,7 @@ func TestFreshItemsOfAList(t *testing.T) {
 				fresh = append(fresh, i)
 			}
 		}
-		r.Mark(req)
+		r.SetLastTurn(req)
 		return fresh
 	}
 	check := func(what string, got []int, want ...int) {
@@ -263,7 +263,7 @@ func TestFreshResultsOfAnItem(t *testing.T) {
 		if r.FreshResult(req, 0, "call_1") {
 			t.Errorf("%s: history is fresh", what)
 		}
-		r.Mark(req)
+		r.SetLastTurn(req)
 	}
 	check("first", answer("call_1"), true, true)
 	check("unanswered, words behind it", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
@@ -278,7 +278,7 @@ func TestFreshItemsOfALongFirstRequest(t *testing.T) {
 	}
 	req := chat(t, list...)
 	r.Begin(req, noon)
-	r.Mark(req)
+	r.SetLastTurn(req)
 	if len(r.Thread.LastTurn.Items) != maxNew {
 		t.Fatalf("%d keys", len(r.Thread.LastTurn.Items))
 	}
@@ -297,7 +297,7 @@ func TestDoneIsBounded(t *testing.T) {
 		last := ""
 		for i := range n {
 			last = fmt.Sprintf("call_%d", i)
-			r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: last, Name: "bash", Args: strings.Repeat("x", args)}}})
+			r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: last, Name: "bash", Args: strings.Repeat("x", args)}}})
 		}
 		data, err := r.Encode()
 		if err != nil {
@@ -318,7 +318,7 @@ func TestDoneIsBounded(t *testing.T) {
 func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 	r := newRecord()
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
-	r.Done(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
+	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
 		t.Error("an incomplete reply is not a reply")
 	}
@@ -329,7 +329,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 
 func TestFullListReplacesKeptCalls(t *testing.T) {
 	r := newRecord()
-	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
+	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
 	if len(r.Thread.Calls) != 1 {
 		t.Error("a delta request lost the calls")

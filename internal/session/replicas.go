@@ -6,10 +6,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Elsewhere reports whether another replica has probably served turns of the conversation. After
-// the list of this record, the request has more than one answer, or an answer without a reply at
-// this replica, or the request does not continue the list at all. A compacted history looks like
-// the last case. The caller locks the record.
+// Elsewhere reports whether another replica has probably served turns of the conversation: after the
+// list of this record, the request has more than one answer, or an answer although this replica has
+// seen no reply, or the request does not continue the list. The result is also true for a compacted
+// history, which does not continue the list. The caller locks the record.
 func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false
@@ -62,15 +62,15 @@ func (r *Record) Adopt(n *Record) {
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }
 
-// merge adds the draws of another replica. The caller locks the record.
+// merge adds the draws of n, the record of another replica. The caller locks the record.
 func (r *Record) merge(n *Record) {
-	r.Assignment.Merge(&n.Assignment, r.before(n))
+	r.Assignment.Merge(&n.Assignment, r.startedBefore(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// before reports whether r began before n. The earlier beginning decides the control coin and the
+// startedBefore reports whether r began before n. The earlier beginning decides the control coin and the
 // baseline.
-func (r *Record) before(n *Record) bool {
+func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)
 	}
@@ -103,10 +103,10 @@ func (r *Record) Join(n *Record) {
 	r.State.Closed, r.OptOut.Kept = r.State.Closed || n.State.Closed, true
 }
 
-// Merged returns the row that replaces old when a replica writes row without having read old. Both
-// are rows of one unit.
+// Merged returns the row to write in place of old, if a replica writes row without having read old.
+// Both are rows of one unit.
 func Merged(old, row Row) (Row, error) {
-	was, err := Decode(old.ID, old.Data)
+	stored, err := Decode(old.ID, old.Data)
 	if err != nil {
 		return row, err
 	}
@@ -120,7 +120,7 @@ func Merged(old, row Row) (Row, error) {
 	case row.StandIn && !old.StandIn:
 		return old, nil
 	}
-	rec.Join(was)
+	rec.Join(stored)
 	if rec.Identity.Seen.Before(old.Seen) {
 		rec.Identity.Seen = old.Seen
 	}

@@ -58,7 +58,7 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 		if c.seen != "" {
 			seen := chatOf(t, c.seen)
 			r.Begin(seen, time.Unix(1, 0))
-			r.Mark(seen)
+			r.SetLastTurn(seen)
 			r.Thread.Replied = c.replied
 		}
 		if have := r.Elsewhere(chatOf(t, c.now)); have != c.want {

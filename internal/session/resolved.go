@@ -43,22 +43,22 @@ type topic struct {
 // the tenant. The key of repeating content depends on the credential and on the topic of the
 // conversation.
 func (r *Resolved) key(k string) EchoKey {
-	if !repeats(k) {
+	if !mayRepeat(k) {
 		return EchoKeyOf(r.scope.Tenant, k)
 	}
-	return echoKey(r.scope, k, r.about())
+	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detail returns the key of repeating content for all clients of the tenant. A detail only
-// separates sessions that another key has found.
+// detail returns the key of content that may repeat in another run, for all clients of the tenant. A
+// detail never finds a session; it only separates sessions that another key has found.
 func (r *Resolved) detail(what string) EchoKey {
-	return echoKey(r.scope.anyCredential(), what, r.about())
+	return echoKey(r.scope.anyCredential(), what, r.topicHash())
 }
 
-// about returns a hash of the topic of the conversation.
-func (r *Resolved) about() uint64 {
+// topicHash returns a hash of the topic of the conversation.
+func (r *Resolved) topicHash() uint64 {
 	if !r.topic.known && r.req != nil {
-		r.topic = topic{r.scope.about(r.req), true}
+		r.topic = topic{r.scope.topic(r.req), true}
 	}
 	return r.topic.hash
 }
@@ -66,7 +66,7 @@ func (r *Resolved) about() uint64 {
 // Release releases the request. Replied needs the topic, so Release computes the topic first. The bytes
 // of the request are not read afterwards.
 func (r *Resolved) Release() {
-	r.about()
+	r.topicHash()
 	r.req = nil
 }
 

@@ -24,8 +24,8 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	r := recordOf("s")
 	for _, req := range turns {
 		r.Begin(req, begun)
-		r.Mark(req)
-		r.Done(&wire.Reply{Complete: true, Text: "ok"})
+		r.SetLastTurn(req)
+		r.AddReply(&wire.Reply{Complete: true, Text: "ok"})
 	}
 	return r
 }
@@ -85,7 +85,7 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 	one := resolveRequest(t, words("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
-	asked.Mark(one)
+	asked.SetLastTurn(one)
 	for name, k := range map[string]struct {
 		r    *session.Record
 		now  *wire.Request

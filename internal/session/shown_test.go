@@ -99,7 +99,7 @@ func TestQuotesOfCallsOfASideCall(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
-	q.AnsweredBeside(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
+	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
 	if _, ok := q.About(someone, wanting(t, true, words("Sort this: "+made)), begun); !ok {
 		t.Error("the next side call is none")
 	}
@@ -110,9 +110,9 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, begun)
-		r.Mark(req)
+		r.SetLastTurn(req)
 		reply.Complete = true
-		r.Done(&reply)
+		r.AddReply(&reply)
 	}
 	handed := []string{words("go"), calls(bigID), result(bigID, "ok")}
 	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, words("go")), calling(bigID))

@@ -6,13 +6,13 @@ import (
 	"precept/internal/wire"
 )
 
-// Shares reports whether the request shows new content of the last turn, or whether the record has
-// no content to compare. The caller locks the record.
+// Shares reports whether the request contains an item that was new in the last turn, or whether the
+// record has no content to compare. The caller locks the record.
 func (r *Record) Shares(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
 	}
-	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxSearchedItems); i-- {
 		if slices.Contains(r.Thread.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
 			return true
 		}
@@ -26,8 +26,9 @@ func (r *Record) Begins(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
-// ShowsConversation reports whether a request with other tools shows part of the conversation, as the request
-// of a memory keeper does. The request of a sub-agent does not. The caller locks the record.
+// ShowsConversation reports whether a request with other tools contains a part of the conversation. The
+// request of an agent that keeps memories does, the request of a sub-agent does not. The caller locks
+// the record.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
@@ -35,7 +36,7 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.Thread.FirstWords == 0 || firstWords(req) != r.Thread.FirstWords {
 		return false
 	}
-	for i := range min(req.Len(), maxLook) {
+	for i := range min(req.Len(), maxSearchedItems) {
 		if req.Role(i) == wire.RoleAssistant {
 			return true
 		}
@@ -43,14 +44,16 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesUnderSystemText reports whether a side request shows the conversation under the system text of an agent of
-// the conversation. Such a request contains the anchors of the blocks. The caller locks the record.
+// ContinuesUnderSystemText reports whether a side request contains the conversation, under the system
+// text of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
+// record.
 func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }
 
-// continues reports whether the request contains the new part of the request before.
+// continues reports whether the request contains the items that were new in the last turn, at their old
+// indices.
 func (r *Record) continues(req *wire.Request) bool {
 	for i, k := range r.Thread.LastTurn.Items {
 		if at := r.Thread.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
@@ -60,9 +63,9 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answers reports whether new content of the request is the result of a call of the session's
-// newest reply. Such a request continues the session under any tools and any system text. A memory
-// keeper answers only its own calls.
+// answers reports whether a new item of the request is the result of a call of the session's newest
+// reply. Such a request continues the session under any tools and any system text: an agent that keeps
+// memories answers only its own calls.
 func (r *Record) answers(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Signs hold the knowledge of package detect about agents and about the wording of side requests.
+// Signs holds functions of package detect, which knows agents and the wordings of side requests.
 type Signs struct {
 	// Side returns the kind of housekeeping that the words of the request ask for, "" for an
 	// ordinary request.
@@ -18,8 +18,8 @@ type Signs struct {
 	Tooled func(product string) bool
 }
 
-// Side reports whether the request is a side request, and why. Side requests are forwarded
-// unchanged: no lesson, no replay, no trial, no loop state. The caller locks the record.
+// Side reports whether the request is a side request, and the reason. Side requests are forwarded
+// unchanged, and are no part of the experiment. The caller locks the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
 		return label.SideWarmUp, true
@@ -44,19 +44,19 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 		}
 		return "", false
 	}
-	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.sameAgent(req) && !r.returnsToFormerAgent(req) {
+	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.agentUnchanged(req) && !r.returnsToFormerAgent(req) {
 		return label.SideTools, true
 	}
 	return "", false
 }
 
-// sameAgent reports whether the agent is unchanged although the tools differ: the conversation
-// continues under an equal system text with the tools of this step, or a late tool server added
-// tools. A memory keeper or a sub-agent has its own system text.
-func (r *Record) sameAgent(req *wire.Request) bool {
+// agentUnchanged reports whether the agent of the conversation sends the request, although the tools
+// differ: the system text is equal and the conversation continues, or a tool server that started late
+// has added tools. A sub-agent or an agent that keeps memories has another system text.
+func (r *Record) agentUnchanged(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
-	dropped := slices.ContainsFunc(r.Agents.ToolNames, func(n uint32) bool { return !among(names, n) })
+	dropped := slices.ContainsFunc(r.Agents.ToolNames, func(n uint32) bool { return !containsSorted(names, n) })
 	more := len(r.Agents.ToolNames) > 0 && !dropped
 	return system && continues || more && (system || continues)
 }
@@ -65,26 +65,26 @@ func (r *Record) sameAgent(req *wire.Request) bool {
 // tools.
 const maxAgents = 8
 
-// noteAgent stores the agent that sends the request, and its tools.
-func (r *Record) noteAgent(req *wire.Request) {
+// addAgent stores the agent that sends the request, and its tools.
+func (r *Record) addAgent(req *wire.Request) {
 	switch {
 	case len(req.Tools) > 0 && !(r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash):
-		r.noteTools(req)
+		r.addTools(req)
 	case len(req.Tools) == 0 && r.Agents.HasTools && req.SystemHash != r.Agents.SystemHash:
-		r.Agents.Toolless = noteAgent(r.Agents.Toolless, req.SystemHash)
+		r.Agents.Toolless = addAgentHash(r.Agents.Toolless, req.SystemHash)
 	}
 }
 
-// noteTools stores new tools: of the first agent, of an agent that has taken the conversation over,
-// or a longer list of the agent. A shorter list is a mode that ends, and changes nothing.
-func (r *Record) noteTools(req *wire.Request) {
+// addTools stores the tools of the first agent, of another agent that continues the conversation, or a
+// longer list of the current agent. A shorter list belongs to a mode that ends, and is not stored.
+func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {
 	case !r.Agents.HasTools:
 		r.Agents.SystemHash = req.SystemHash
 	case r.answers(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
-			r.Agents.Former = noteAgent(r.Agents.Former, r.Agents.SystemHash) // the conversation may return to the former agent
+			r.Agents.Former = addAgentHash(r.Agents.Former, r.Agents.SystemHash) // the conversation may return to the former agent
 		}
 		r.Agents.SystemHash = req.SystemHash
 	case len(names) < len(r.Agents.ToolNames):
@@ -93,8 +93,8 @@ func (r *Record) noteTools(req *wire.Request) {
 	r.Agents.HasTools, r.Agents.ToolsHash, r.Agents.ToolNames = true, req.ToolsHash, names
 }
 
-// noteAgent appends the hash of an agent's system text to a list of at most maxAgents different hashes.
-func noteAgent(list []uint64, system uint64) []uint64 {
+// addAgentHash appends the hash of an agent's system text to a list of at most maxAgents different hashes.
+func addAgentHash(list []uint64, system uint64) []uint64 {
 	if len(list) == maxAgents || slices.Contains(list, system) {
 		return list
 	}
@@ -121,13 +121,13 @@ func shortNames(names []string) []uint32 {
 	return slices.Compact(out)
 }
 
-// share reports whether two sorted lists have a name in common.
-func share(a, b []uint32) bool {
-	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
+// overlap reports whether two sorted lists have a name in common.
+func overlap(a, b []uint32) bool {
+	return slices.ContainsFunc(a, func(n uint32) bool { return containsSorted(b, n) })
 }
 
-// among reports whether a sorted list contains n.
-func among(sorted []uint32, n uint32) bool {
+// containsSorted reports whether a sorted list contains n.
+func containsSorted(sorted []uint32, n uint32) bool {
 	_, ok := slices.BinarySearch(sorted, n)
 	return ok
 }

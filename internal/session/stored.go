@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// Types that both stores read and write. store/storetest checks each store.
+// The types of this file are the interface of the stores. store/storetest checks each store.
 
 // Errors of a store that writers distinguish. Every backend wraps them.
 var (
@@ -28,11 +28,11 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds of the feedback of a session, in entries (limits.feedback) and bytes. Every reward
-// reads the whole set.
+// Default bounds of the feedback of a session, in entries (limits.feedback) and bytes. The computation
+// of a reward reads all feedback of the session.
 const (
-	MostFeedback  = 2000
-	FeedbackBytes = 16 << 20
+	MaxFeedback      = 2000
+	MaxFeedbackBytes = 16 << 20
 )
 
 // FeedbackFull is the number of new feedback entries without room in the set of their session. The
@@ -63,9 +63,10 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch is written in one transaction. A row replaces an older row of the session, except for the
-// Closed flag, which stays set. Echoes are added. Exchanges and samples are idempotent by their
-// ids. For the sessions in Whole, Samples holds all samples: the store deletes the others.
+// Batch holds values that a store writes together. A row replaces an older row of the session, except
+// for the Closed flag, which stays set. Echoes are added. A repeated write of an exchange or a sample
+// with the same id changes nothing. For the sessions in Whole, Samples holds all samples, and the store
+// deletes other samples of these sessions.
 type Batch struct {
 	Rows      []Row
 	Echoes    []Echo
@@ -88,7 +89,7 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// Applied is the reward that the counters contain for a session, with a version.
+// Applied is the reward of a session that the counters contain, with a version.
 type Applied struct {
 	Version  int64   // 0: not closed yet
 	Rewarded bool    // a reward is applied
@@ -99,7 +100,7 @@ type Applied struct {
 
 // Settlement is one atomic step: if Applied of the session still has version From, the deltas are
 // added to the counters of the tenant, and To becomes Applied with version From+1. FeedbackState is the
-// state of the feedback behind the step: later feedback leaves the session unsettled.
+// state of the feedback that the step includes: after later feedback, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -141,14 +142,14 @@ type Erasure struct {
 	At     time.Time
 }
 
-// ErrPlace means that a place in a list does not come from the store.
+// ErrPlace means that a position in a list was not made by the store.
 var ErrPlace = errors.New("the position in the list is unknown; start at the top of the list")
 
-// Stretch selects a part of a list, newest first.
-type Stretch struct {
+// ListRange selects a part of a list, newest first.
+type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero: no bound
 	After        string    // Page.Next of the page before; "": from the newest on
-	Most         int       // maximum number of entries
+	Limit        int       // maximum number of entries
 }
 
 // Page is a part of a list, newest first. A store reads a bounded number of entries for a page, so
@@ -181,14 +182,14 @@ func (b *Batch) Documents() (d Documents, err error) {
 		case !ok:
 			return d, fmt.Errorf("exchange %q: %w: %q is not the id of a session", e.ID, ErrInvalid, e.Session)
 		case e.ID == "":
-			return d, fmt.Errorf("exchange of turn %d of session %s: %w: it has no id", e.Turn, id, ErrInvalid)
+			return d, fmt.Errorf("exchange of turn %d of session %s: %w: no id", e.Turn, id, ErrInvalid)
 		}
 		d.Sessions, d.Exchanges = append(d.Sessions, id), append(d.Exchanges, e.Encode())
 	}
 	for i := range b.Samples {
 		m := &b.Samples[i]
 		if m.Sample.ID == "" {
-			return d, fmt.Errorf("sample of session %s: %w: it has no id", m.ID, ErrInvalid)
+			return d, fmt.Errorf("sample of session %s: %w: no id", m.ID, ErrInvalid)
 		}
 		var doc bytes.Buffer
 		enc := json.NewEncoder(&doc)

@@ -11,11 +11,11 @@ import (
 // summary as the user's words. If the agent keeps no call and no answer, only the lines of the
 // summary tie the new list to the session.
 const (
-	summaryLine  = 48 // bytes of a line that identifies a session together with the next line
-	summaryAlone = 80 // bytes of a line that identifies a session alone
-	summaryGiven = 64 // stored keys of the reply to a side request; thoughts may precede the summary
-	summaryAsked = 8  // keys that are looked up per request
-	summaryBytes = 64 << 10
+	summaryLine           = 48 // bytes of a line that identifies a session together with the next line
+	summaryAlone          = 80 // bytes of a line that identifies a session alone
+	maxReplySummaryKeys   = 64 // stored keys of the reply to a side request; thoughts may precede the summary
+	maxRequestSummaryKeys = 8  // keys that are looked up per request
+	summaryBytes          = 64 << 10
 )
 
 // summaryKeys returns the keys of the first long lines of a text: of very long lines, and of each
@@ -27,7 +27,7 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 		if len(keys) == limit {
 			return
 		}
-		h := noText
+		h := emptyHash
 		for _, l := range lines {
 			h = addText(addText(h, l), "\n")
 		}
@@ -51,19 +51,19 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	return keys
 }
 
-// summaryShown returns the keys under which the reply to a side request may come back as the first
-// words of the user.
-func summaryShown(sc Scope, req *wire.Request) []EchoKey {
+// openingSummaryKeys returns the summary keys of the first words of the user. If the words are the reply
+// to a side request, the keys are in the index.
+func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := opening(req)
 	if !ok {
 		return nil
 	}
-	return summaryKeys(sc, it.Words, summaryAsked)
+	return summaryKeys(sc, it.Words, maxRequestSummaryKeys)
 }
 
-// beginning returns the key of the first words of a session. ok is false where the request does not
-// show them.
-func beginning(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
+// firstWordsKey returns the key of the first words of the user. ok is false if the request does not
+// contain the first words.
+func firstWordsKey(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
 	words := firstWords(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }

@@ -39,12 +39,13 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		t.openSession(&r, c)
 		t.transcripts.add(&r, req)
 	}
-	r.Echoes = t.note(&r, req)
+	r.Echoes = t.indexRequest(&r, req)
 	return r
 }
 
-// fitsLooseName assigns the request to its loose name, if the request continues the newest request under the
-// name or the name is unknown. Lists without shared content are separate conversations.
+// fitsLooseName assigns the request to the session of its loose name, if the name is unknown or the
+// request continues the newest request under the name. Lists without shared content are separate
+// conversations.
 func (t *Threader) fitsLooseName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
@@ -64,7 +65,7 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
 	t.openSession(&r, c)
-	r.Echoes = t.note(&r, r.req)
+	r.Echoes = t.indexRequest(&r, r.req)
 	return r
 }
 
@@ -75,9 +76,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	defer t.mu.Unlock()
 	r.Method = ByNew
 	key := startKey{r.scope, r.list.hash}
-	s, known, sure := t.heads.again(key, c.Retry, r.at)
+	s, known, sure := t.heads.findRetry(key, c.Retry, r.at)
 	if !known {
-		s, known, sure = t.heads.again(key.anyCredential(), false, r.at)
+		s, known, sure = t.heads.findRetry(key.anyCredential(), false, r.at)
 	}
 	if known {
 		if !sure {
@@ -96,10 +97,11 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// Below returns the session of a sub-agent whose request carries the name of its parent conversation.
-// The echoes of the request identify the session. With first, an unidentified request starts a new
-// session; without first, ok is false: the request is a side request of the parent.
-func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
+// ResolveSubagent returns the session of a sub-agent whose request carries the name of its parent
+// session. The echoes of the request identify the session. If the echoes are unknown, first decides: a
+// first request starts a new session; for another request ok is false, because the request is a side
+// request of the parent.
+func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
 	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list}
@@ -114,13 +116,13 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 		return r, false
 	}
 	t.Ended(parent, false, now)
-	r.Echoes = t.note(&r, req)
+	r.Echoes = t.indexRequest(&r, req)
 	return r, true
 }
 
-// FindLost returns the session of a request whose own session, in r, began without an answer from
-// the store. Only random ids count: by texts and counted ids the request could join another
-// conversation.
+// FindLost returns the stored session of a request. r is the session that the request started while the
+// store did not answer. Only random ids count, because texts and counted ids may belong to another
+// conversation. ok is false if the store knows no session.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{r: &found, claim: c, except: r.ID}
@@ -134,7 +136,7 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 		return r, false
 	}
 	t.Ended(r, false, now)
-	found.Echoes = t.note(&found, r.req)
+	found.Echoes = t.indexRequest(&found, r.req)
 	return found, true
 }
 
@@ -156,7 +158,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 	if !hasCutNotice(req) {
 		return false
 	}
-	key, ok := beginning(r.scope, req)
+	key, ok := firstWordsKey(r.scope, req)
 	if !ok {
 		return false
 	}
@@ -178,8 +180,8 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 	return true
 }
 
-// findGrownTranscript finds the conversation that the single message of the request continues, and stores the new
-// length. Several equal conversations leave the session in doubt.
+// findGrownTranscript assigns the request to the conversation that its single message continues, and
+// stores the new length. Of several equal conversations, Doubt names all.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

@@ -59,7 +59,7 @@ func (t *Threader) Refused(r Resolved) {
 func (t *Threader) advance(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := t.heads.make(r.ID)
+	h := t.heads.getOrAdd(r.ID)
 	h.replies++
 	h.continued, h.hasReply = false, true
 	return h.replies &^ stampKind
@@ -78,8 +78,8 @@ func (t *Threader) continueConversation(r *Resolved) {
 	t.heads.continueHead(r)
 }
 
-// spoke reports whether this replica has seen a reply of the session.
-func (t *Threader) spoke(id ID) bool {
+// hasReplied reports whether this replica has seen a reply of the session.
+func (t *Threader) hasReplied(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(id)

@@ -29,17 +29,17 @@ func (t *trail) keys(yield func(trailKey) bool) {
 		return
 	}
 	if t.claim.Space != SpaceConversation { // otherwise the provider keeps the history, and only a reply id is stronger
-		given := 0
-		for i := t.r.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
+		yielded := 0
+		for i := t.r.req.Len() - 1; i >= t.oldest() && yielded < maxTrail; i-- {
 			echoes := t.r.req.Echo(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
-				given++
-				if !yield(trailKey{key: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
+				yielded++
+				if !yield(trailKey{key: t.r.key(k), method: ByEcho, weak: mayRepeat(k)}) {
 					return
 				}
 			}
 		}
-		for _, k := range summaryShown(sc, t.r.req) {
+		for _, k := range openingSummaryKeys(sc, t.r.req) {
 			if !yield(trailKey{key: k, method: ByEcho}) {
 				return
 			}
@@ -53,7 +53,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 }
 
 // oldest returns the index of the first item of the search.
-func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxLook) }
+func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxSearchedItems) }
 
 // olderThan returns the keys of the trail that are older than k.
 func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
@@ -71,14 +71,14 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 // identifies a conversation.
 const longAnswer = 64
 
-// newestAnswerKeys returns the keys of the newest answer without the beginning of the conversation: a program
-// may rewrite its first message in every turn (retrieved documents, an earlier plan) and replace
-// missing ids of calls.
+// newestAnswerKeys returns the keys of the newest answer. These keys do not depend on the beginning of
+// the conversation: a program may rewrite its first message in every turn (retrieved documents, an
+// earlier plan) and replace missing ids of calls.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.r.req.Delta {
 		return nil
 	}
-	for i := t.r.req.End() - 1; i >= max(t.oldest(), t.r.req.New()-maxBack); i-- {
+	for i := t.r.req.End() - 1; i >= max(t.oldest(), t.r.req.New()-maxItemsBefore); i-- {
 		if t.r.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
@@ -105,9 +105,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys that separate runs with counted ids, newest first: calls, results and words
-// of the user. New content of the request is in no session yet. An agent may change the wording, so
-// details are compared only if several sessions remain.
+// details returns keys that separate runs with equal counted ids, newest first: calls, results and words
+// of the user, without new content of the request, which no session has yet. An agent may change the
+// wording, so details are compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.r.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.r.req.Item(i)

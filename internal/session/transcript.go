@@ -22,28 +22,28 @@ type transcript struct {
 	seams    [transcriptSeams]seam
 	list     uint64
 	answer   []string // first lines of the newest answer
-	waits    bool     // the newest text has no answer yet
+	waits    bool     // precept has not seen the answer to the newest text yet
 	extended bool     // the conversation has continued at least once
 }
 
-// seam is a position near the end of a text at which the next text may insert. The bytes after the
-// position are the fixed end of a template.
+// seam is a position near the end of a text at which the next text may insert the answer. The bytes
+// after the position are the fixed end of a template.
 type seam struct {
-	at             int
-	before, behind uint64 // hashes of the text before and after the position
-	rest           int    // number of bytes after the position
+	at            int
+	before, after uint64 // hashes of the text before and after the position
+	rest          int    // number of bytes after the position
 }
 
 // Bounds of the stored transcripts.
 const (
-	transcriptKeys  = 1024 // maximum number of keys: a key covers the texts with the same first line
-	transcriptAlike = 64   // conversations per key
-	transcriptSeams = 4
-	transcriptHead  = 128     // bytes of the first line that enter the key
-	answerLines     = 4       // stored lines per answer
-	answerLine      = 80      // maximum bytes per stored line
-	answerLeast     = 12      // minimum bytes of a stored line
-	compareRoom     = 8 << 20 // maximum bytes that a request compares, in addition to twice the size of the request
+	transcriptKeys       = 1024 // maximum number of keys: a key covers the texts with the same first line
+	maxTranscriptsPerKey = 64   // conversations per key
+	transcriptSeams      = 4
+	transcriptHead       = 128     // bytes of the first line that enter the key
+	answerLines          = 4       // stored lines per answer
+	answerLine           = 80      // maximum bytes per stored line
+	minAnswerLine        = 12      // minimum bytes of a stored line
+	maxComparedBytes     = 8 << 20 // maximum bytes that a request compares, in addition to twice the size of the request
 )
 
 // transcripts holds the transcripts of recent conversations.
@@ -72,8 +72,8 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 	return seams
 }
 
-// candidatesOf returns the conversations that the text continues best, and marks the first of these
-// conversations as continued.
+// candidatesOf returns the conversations whose rating of the text is highest, and stores the text in the
+// first of these conversations.
 func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	}
 	if len(best) > 0 {
 		best[0].extended = true
-		best[0].ask(text, r.list.hash)
+		best[0].setText(text, r.list.hash)
 	}
 	return ids
 }
@@ -92,12 +92,12 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 // conversation, fitting returns a conversation whose newest request had an equal list.
 func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	var again []*transcript
-	most, p := 0, prefixes{text: text, room: compareRoom + 2*len(text), sums: map[int]uint64{}}
+	bestRate, p := 0, prefixes{text: text, room: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
 	for _, x := range slices.Backward(s.known.values[r.transcript]) {
-		switch n := x.fits(&p); {
-		case n > most:
-			best, most = append(best[:0], x), n
-		case n == most && n > 0:
+		switch n := x.rate(&p); {
+		case n > bestRate:
+			best, bestRate = append(best[:0], x), n
+		case n == bestRate && n > 0:
 			best = append(best, x)
 		case x.extended && x.waits && x.list == r.list.hash:
 			again = append(again[:0], x)
@@ -109,10 +109,10 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 	return again
 }
 
-// fits returns the rating of a text as the next text of the conversation. A longer common prefix
+// rate returns the rating of a text as the next text of the conversation. A longer common prefix
 // rates higher; at equal length, more answer lines in the insertion rate higher. The rating is 0 if
 // the text does not continue the conversation.
-func (x *transcript) fits(p *prefixes) int {
+func (x *transcript) rate(p *prefixes) int {
 	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0
 	}
@@ -122,7 +122,7 @@ func (x *transcript) fits(p *prefixes) int {
 			continue
 		}
 		added := p.text[s.at:end]
-		if strings.Contains(added, x.answer[0]) && xxhash.Sum64String(p.text[end:]) == s.behind && p.hash(s.at) == s.before {
+		if strings.Contains(added, x.answer[0]) && xxhash.Sum64String(p.text[end:]) == s.after && p.hash(s.at) == s.before {
 			shown := 0
 			for _, line := range x.answer {
 				if strings.Contains(added, line) {
@@ -149,6 +149,7 @@ func (p *prefixes) spend(n int) bool {
 	return p.room >= 0
 }
 
+// hash returns the hash of the first n bytes of the text, 0 if room is used up.
 func (p *prefixes) hash(n int) uint64 {
 	sum, ok := p.sums[n]
 	if !ok && p.spend(n) {
@@ -158,7 +159,8 @@ func (p *prefixes) hash(n int) uint64 {
 	return sum
 }
 
-func (x *transcript) ask(text string, list uint64) {
+// setText stores the newest text, which waits for an answer.
+func (x *transcript) setText(text string, list uint64) {
 	x.size, x.seams, x.list, x.waits = len(text), seamsOf(text), list, true
 }
 
@@ -175,8 +177,8 @@ func (s *transcripts) add(r *Resolved, req *wire.Request) {
 		return // the request repeats the text
 	}
 	x := &transcript{id: r.ID}
-	x.ask(text, r.list.hash)
-	s.known.put(r.transcript, push(alike, x, transcriptAlike))
+	x.setText(text, r.list.hash)
+	s.known.put(r.transcript, push(alike, x, maxTranscriptsPerKey))
 }
 
 // addAnswer stores the first lines of the answer to the newest text of a conversation.
@@ -192,7 +194,7 @@ func (s *transcripts) addAnswer(r *Resolved, answer string) {
 		}
 		x.answer, x.waits = nil, false
 		for line := range strings.SplitSeq(answer[:min(len(answer), 4<<10)], "\n") {
-			if line = strings.TrimSpace(line); len(line) >= answerLeast && len(x.answer) < answerLines {
+			if line = strings.TrimSpace(line); len(line) >= minAnswerLine && len(x.answer) < answerLines {
 				x.answer = append(x.answer, strings.Clone(line[:min(len(line), answerLine)]))
 			}
 		}

@@ -147,14 +147,14 @@ func TestTranscriptsAreBounded(t *testing.T) {
 	for i := range transcriptKeys + 10 {
 		w.open(chat(t, user(fmt.Sprintf("Task %d", i))))
 	}
-	for i := range transcriptAlike + 10 {
+	for i := range maxTranscriptsPerKey + 10 {
 		w.open(chat(t, user(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
 	for _, list := range w.th.transcripts.known.values {
 		most = max(most, len(list))
 	}
-	if len(w.th.transcripts.known.values) != transcriptKeys || most != transcriptAlike {
+	if len(w.th.transcripts.known.values) != transcriptKeys || most != maxTranscriptsPerKey {
 		t.Errorf("%d heads, %d of one", len(w.th.transcripts.known.values), most)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	Repeat                  // an equal list after an answer: a turn without new content
 )
 
-// Begin counts a main request and returns its kind. A retry has the draw of its turn, and adds no
+// Begin counts a main request and returns its kind. A retry repeats the draw of its turn, and adds no
 // sample and no loop. The caller locks the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
@@ -38,7 +38,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Thread.Replied = false
 		return Repeat
 	}
-	r.noteAgent(req)
+	r.addAgent(req)
 	if !req.Delta {
 		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
@@ -51,9 +51,9 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// InPlace reports whether the list of the turn before is still at its place in req: the reply or
-// the new content of the turn has its old position, or the list still has a single message. Single
-// items may have changed. Call InPlace between Begin and Mark. The caller locks the record.
+// InPlace reports whether the list of the previous turn is still at its index in req: the reply or the
+// new content of that turn has its old index, or the list still has a single message. Other items may
+// have changed. Call InPlace after Begin and before SetLastTurn. The caller locks the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -87,9 +87,9 @@ const (
 	maxCallSum  = 12 << 10
 )
 
-// Done adds the reply to a main request. The record keeps the calls of the reply for requests that
+// AddReply adds the reply to a main request. The record keeps the calls of the reply for requests that
 // carry only the outputs. The caller locks the record.
-func (r *Record) Done(rep *wire.Reply) {
+func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty = true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
 	r.Thread.LastTurn.Reply = r.Thread.LastTurn.Reply[:0]
@@ -134,9 +134,9 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// Fresh reports whether item i of the request was never sent in this session, as far as the record
-// knows: the item is in the new part of req, and not in the new part of the request before. Call
-// Fresh before Mark. The caller locks the record.
+// Fresh reports whether the session sends item i of the request for the first time, as far as the
+// record knows: the item is in the new part of req, and was not in the new part of the previous request.
+// Call Fresh before SetLastTurn. The caller locks the record.
 func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
@@ -148,8 +148,8 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// FreshResult is like Fresh, for a tool result in item i. Words after a result change the item,
-// although an earlier request had the result.
+// FreshResult is like Fresh, for a tool result in item i. An agent may add words after a result that an
+// earlier request contained; the item is then new, and the result is not.
 func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {
@@ -164,8 +164,8 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 // maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.
 const maxNew = 64
 
-// Mark stores the new part of the request as LastTurn. The caller locks the record.
-func (r *Record) Mark(req *wire.Request) {
+// SetLastTurn stores the new part of the request as LastTurn. The caller locks the record.
+func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.New(), end), end-maxNew)
 	r.Thread.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}

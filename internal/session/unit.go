@@ -65,10 +65,11 @@ func (r *Record) spend(u wire.Usage) {
 	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// Observe adds what a turn of the session or of a member showed. The caller locks the record.
+// Observe adds the tally of a turn of the session or of a member. The caller locks the record.
 func (r *Record) Observe(seen trial.Tally) { r.count(Counted{Tally: seen}) }
 
-// Active notes a request or a reply of the session or of a member. The caller locks the record.
+// Active stores the time of a request or a reply of the session or of a member. The caller locks the
+// record.
 func (r *Record) Active(now time.Time) {
 	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
 }
@@ -81,7 +82,7 @@ func MemberKey(tenant string, unit ID, seat int) EchoKey {
 // RunEcho returns the echo key under which early feedback waits for a run.
 func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }
 
-// memberStep is the number of members in a look-up.
+// memberStep is the maximum number of members in one look-up.
 const memberStep = 256
 
 // Member identifies a session, its unit and its members, for feedback.
@@ -105,7 +106,7 @@ func (r *Record) Member() Member {
 	return m
 }
 
-// MemberNow returns Member for a record that other goroutines may change: MemberNow takes the lock.
+// MemberNow locks the record and returns Member, for a record that other goroutines may change.
 func (r *Record) MemberNow() Member {
 	r.Lock()
 	defer r.Unlock()

@@ -8,8 +8,8 @@ import (
 // A record up to November 2026 (version 1) was a flat JSON object with short keys. The tables map
 // the keys to the keys of document. A key without an entry is unchanged.
 
-// partsOfVersion1 returns the keys of the record by the part that has the value today. An empty name
-// stands for the whole part.
+// partsOfVersion1 returns, for each part of document, the keys of version 1 with their present keys in
+// the part. An empty present key means that the value is the whole part.
 func partsOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
@@ -32,7 +32,8 @@ func partsOfVersion1() map[string]map[string]string {
 	}
 }
 
-// innerOfVersion1 returns the keys inside of the values that are objects or lists of objects.
+// innerOfVersion1 returns, for each key of version 1 whose value is an object or a list of objects, the
+// keys inside of the value with their present keys.
 func innerOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
@@ -77,7 +78,8 @@ func decodeVersion1(data []byte) (d document, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// renamed returns an object, or a list of objects, with other keys.
+// renamed returns an object, or a list of objects, with the keys replaced by names. Other keys are left
+// out.
 func renamed(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil

@@ -7,23 +7,23 @@ import (
 	"precept/internal/work"
 )
 
-// maxWork bounds the works of a record. The oldest one is dropped first.
+// maxWork is the maximum number of works in a record. A new work removes the oldest.
 const maxWork = 64
 
-// MostOwners is the number of sessions that a store keeps of an echo key, the newest ones. Feedback on
-// a commit, a branch or a pull request reaches so many sessions.
-const MostOwners = 20
+// MaxEchoSessions is the maximum number of sessions that a store keeps for an echo key: the newest
+// sessions. Feedback on a commit, a branch or a pull request reaches at most this number of sessions.
+const MaxEchoSessions = 20
 
-// Work is a commit, a branch or a pull request that the session showed. Names of branches and
-// repositories are kept as hashes, because they may hold personal data.
+// Work is a commit, a branch or a pull request in a tool result of the session. Names of branches and
+// repositories are stored as hashes, because such names may hold personal data.
 type Work struct {
-	Turn       int     `json:"turn"`                 // turn that showed the work; not stored where that turn opted out
+	Turn       int     `json:"turn"`                 // turn whose tool results named the work; the work is not stored if the turn opted out
 	Key        EchoKey `json:"key"`                  // key of the work
 	Commit     string  `json:"commit,omitempty"`     // hash as shown, full or short
 	Repository EchoKey `json:"repository,omitempty"` // key of the repository; 0 if unknown
 }
 
-// workOf returns a reference as a record of the tenant keeps it.
+// workOf returns the stored form of a reference.
 func workOf(tenant string, turn int, ref work.Ref) Work {
 	w := Work{Turn: turn, Key: EchoKeyOf(tenant, ref.Key())}
 	if ref.Kind == work.Commit {
@@ -35,9 +35,9 @@ func workOf(tenant string, turn int, ref work.Ref) Work {
 	return w
 }
 
-// Show adds references that a turn shows, and returns the echo keys of the new ones.
-// The caller locks the record.
-func (r *Record) Show(turn int, refs []work.Ref) (keys []EchoKey) {
+// AddWork adds the references in the tool results of a turn, and returns the echo keys of the new
+// references. The caller locks the record.
+func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
 		w := workOf(r.Identity.Tenant, turn, ref)
 		if slices.ContainsFunc(r.Thread.Work, func(old Work) bool {
@@ -53,10 +53,10 @@ func (r *Record) Show(turn int, refs []work.Ref) (keys []EchoKey) {
 	return keys
 }
 
-// Shows reports whether a turn without an opt-out showed the reference. hashes are the matching hashes
-// of a commit, as shown. A branch without a repository matches unless the session named other
-// repositories only. The caller locks the record.
-func (r *Record) Shows(ref work.Ref) (hashes []string, ok bool) {
+// MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are
+// the matching hashes of a commit, full or short. A branch whose repository is unknown matches unless
+// all repositories that the session named are other repositories. The caller locks the record.
+func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
 	here, elsewhere := false, false
 	for _, w := range r.Thread.Work {

@@ -19,7 +19,7 @@ func branchOf(name, repository string) work.Ref {
 // A short hash and the full hash of a commit match each other, and a branch matches within its repository.
 func TestRecordShowsItsWork(t *testing.T) {
 	r := recordOf("s")
-	if keys := r.Show(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
+	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
 		t.Errorf("%d keys", len(keys))
 	}
 	for _, k := range []struct {
@@ -36,13 +36,13 @@ func TestRecordShowsItsWork(t *testing.T) {
 		{branchOf("fix/x", "acme/other"), false}, // the session worked in acme/shop
 		{branchOf("fix/z", ""), false},
 	} {
-		if _, got := r.Shows(k.ref); got != k.want {
+		if _, got := r.MatchWork(k.ref); got != k.want {
 			t.Errorf("%v: got %v, want %v", k.ref, got, k.want)
 		}
 	}
 	r = recordOf("local")
-	r.Show(1, []work.Ref{branchOf("fix/x", "")})
-	if _, ok := r.Shows(branchOf("fix/x", "acme/other")); !ok {
+	r.AddWork(1, []work.Ref{branchOf("fix/x", "")})
+	if _, ok := r.MatchWork(branchOf("fix/x", "acme/other")); !ok {
 		t.Error("a branch of an unknown repository matches in none")
 	}
 }
@@ -51,8 +51,8 @@ func TestRecordShowsItsWork(t *testing.T) {
 func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	r := recordOf("s")
 	r.Thread.Turns = 2
-	r.Show(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
-	r.Show(2, []work.Ref{commitOf("4f2a9c1")})
+	r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
+	r.AddWork(2, []work.Ref{commitOf("4f2a9c1")})
 	r.Judged(2, true)
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
@@ -63,14 +63,14 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 			t.Errorf("%s in the row: %v", text, got)
 		}
 	}
-	if _, ok := r.Shows(commitOf("4f2a9c1")); ok {
+	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
 		t.Error("feedback finds the work of a turn that opted out")
 	}
 	back, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hashes, ok := back.Shows(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
+	if hashes, ok := back.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
 		t.Errorf("after a restart: %v %v", hashes, ok)
 	}
 }
@@ -80,12 +80,12 @@ func TestWorkOfARecordIsBounded(t *testing.T) {
 	r := recordOf("s")
 	const digits = "0123456789abcdef"
 	for i := range 500 {
-		r.Show(1, []work.Ref{commitOf("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
+		r.AddWork(1, []work.Ref{commitOf("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
 	}
 	if len(r.Thread.Work) != 64 {
 		t.Errorf("%d works", len(r.Thread.Work))
 	}
-	if _, ok := r.Shows(commitOf("abcde1f3")); !ok {
+	if _, ok := r.MatchWork(commitOf("abcde1f3")); !ok {
 		t.Error("the newest work is lost")
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxText is the number of bytes of a text that Parse reads. The parser of the library recurses at
-// each opening bracket, and Go cannot recover from a stack overflow: the bound keeps the stack below
-// a few megabytes.
+// MaxText is the maximum number of bytes of a text that Parse reads; the rest is ignored. The parser
+// of the library recurses at each opening bracket, and Go cannot recover from a stack overflow: the
+// bound keeps the stack below a few megabytes.
 const MaxText = 4096
 
 // Characters after a removed backslash. Bash also removes a backslash before a letter; here the
@@ -93,7 +93,8 @@ func depth(text string) int {
 //nolint:gochecknoglobals // a pool
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
-// parse reports false for a text that is not valid Bash. A panic of the library counts as a refusal.
+// parse returns the commands of a text. ok is false for a text that is not valid Bash, and after a
+// panic of the library.
 func parse(text string, nesting int) (line Line, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -217,7 +218,8 @@ func (r *reader) shellText(words []string) (Line, bool) {
 	return parse(words[2], r.nesting-1)
 }
 
-// writes reports whether a redirection writes a file. A device and a copy of a descriptor are none.
+// writes reports whether a redirection writes a file. Devices such as /dev/null and copies of a
+// descriptor (2>&1) are not files.
 func (r *reader) writes(n *syntax.Redirect) bool {
 	target := ""
 	if n.Word != nil {

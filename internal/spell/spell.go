@@ -1,8 +1,8 @@
 // Package spell finds the name that a misspelt name most likely means.
 package spell
 
-// Nearest returns the name that is closest to a misspelt name, empty if none is near: at most two
-// wrong letters, and one letter in three.
+// Nearest returns the name with the smallest Distance to a misspelt name: at most 2, and at most 1 for
+// a misspelt name of up to three bytes. Nearest returns "" if no name is that close.
 func Nearest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {

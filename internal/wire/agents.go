@@ -2,10 +2,10 @@ package wire
 
 import "strings"
 
-// Some agents have no tools on the wire: the answer of the model holds the call as prose, and the next
-// message of the user holds the result. A text counts as a result only where the text begins in the
-// words of a known agent, and as a call only where such a result answers the text. Pasted logs and
-// quoted commands are therefore no results.
+// Some agents have no tools on the wire: the answer of the model contains the call as prose, and the next
+// message of the user contains the result. A text of the user is a result only if the text begins with
+// the words of a known agent. A text of the model is a call only if such a result follows. Pasted logs
+// and quoted commands are therefore not results.
 
 // profile is the form in which an agent writes results as prose.
 type profile struct {
@@ -13,13 +13,12 @@ type profile struct {
 	marks []string // beginnings of the text
 	exact bool     // a mark is the whole text
 
-	// read reads a result; false for a text that only begins like a result. A profile without read
-	// reports an action of the agent without a call.
+	// read parses a result; false for a text that only begins like a result. A text of a profile without
+	// read is a note of the agent, such as a list of added files, and not a result.
 	read func(text string) (report, bool)
 
-	// grows reads a message that holds all calls and results so far, after the words of the person.
-	// Such a profile has a kind for Stripped; onWire allows tools on the wire in addition to the
-	// message.
+	// grows parses a message that contains all calls and results so far, after the words of the person.
+	// kind is the Stripped.Kind of such a message; onWire permits tools on the wire in addition.
 	grows  func(text string) (asked string, steps []step, ok bool)
 	kind   string
 	onWire bool
@@ -106,8 +105,7 @@ func readReport(text string) (report, bool) {
 	return report{}, false
 }
 
-// observed reports whether an agent wrote a text in the role of the user: a result, or a report of
-// an action without a call.
+// observed reports whether an agent wrote the text of a message of the user: a result, or a note.
 func observed(text string) bool {
 	p := profileOf(text)
 	if p == nil || p.read == nil {

@@ -48,7 +48,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		return System, -1, ok
 	}
 	if i := a.Index; r.matches(a, i) && r.equalsBefore(i) == a.Nth {
-		return r.open(i, a.Part)
+		return r.position(i, a.Part)
 	}
 	nth := 0
 	for i := range r.scan.list {
@@ -56,15 +56,16 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 			continue
 		}
 		if nth == a.Nth {
-			return r.open(i, a.Part)
+			return r.position(i, a.Part)
 		}
 		nth++
 	}
 	return 0, 0, false
 }
 
-// open returns the position of a text in item i: before the words, or at the top of the result.
-func (r *Request) open(i, part int) (item, block int, ok bool) {
+// position returns the item and block for a text in item i, before the words or at the top of the
+// result. ok is false if the item can hold no text.
+func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
 		block = results[0].Block

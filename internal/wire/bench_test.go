@@ -255,9 +255,9 @@ func BenchmarkMemory(b *testing.B) {
 			if _, err := m.Parse(1, Chat, before, 0); err != nil {
 				b.Fatal(err)
 			}
-			kept := maps.Clone(m.kept)
+			kept := maps.Clone(m.checkpoints)
 			for b.Loop() {
-				m.kept = maps.Clone(kept) // the memory before this turn
+				m.checkpoints = maps.Clone(kept) // the memory before this turn
 				if _, err := m.Parse(1, Chat, body, 0); err != nil {
 					b.Fatal(err)
 				}

@@ -32,7 +32,7 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	}
 	r.rep.Choices = max(r.rep.Choices, index+1)
 	if index != 0 {
-		r.other(b, index, delta)
+		r.otherChoice(b, index, delta)
 		return
 	}
 	if f := short(b, finish); f != "" {
@@ -46,9 +46,9 @@ func (r *ReplyReader) choice(b []byte, v span) {
 // texts of further choices have lower indices.
 const textSlot = -1
 
-// other reads a piece of a further choice. A client may continue with any choice, so every choice
-// must be recognised later.
-func (r *ReplyReader) other(b []byte, index int, v span) {
+// otherChoice reads a piece of a choice after the first. A client may continue with any choice, so the
+// keys of each choice must be known.
+func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
 	}

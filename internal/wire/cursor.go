@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file read bytes that the scanner has validated. On other bytes the
-// functions may run out of bounds.
+// The functions of this file read bytes that the scanner has validated. On other bytes, the functions
+// may panic with an index out of range.
 
 // members iterates over the object at v: unescaped name and span of the value. Other values have no
 // members.

@@ -147,7 +147,7 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 
 // without removes the cuts from the body with the insertions: each cut moves by the insertions before it.
 func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
-	spots, _ := r.spots(edits)
+	spots, _ := r.insertions(edits)
 	list := sorted(cuts)
 	for _, cut := range slices.Backward(list) {
 		shift := 0

@@ -8,18 +8,18 @@
 // A request, in the order of reading:
 //
 //	scan.go, strings.go        prove that bytes are JSON, and find the ends of values
-//	parser.go, parser_list.go  do so with a body, and note its list, roles, tools
+//	parser.go, parser_list.go  do so with a body, and record its list, roles and tools
 //	memory.go                  proves only the new part of a growing conversation
 //	request.go                 holds the result; cursor.go reads proved bytes
 //	item.go, part.go           decode one entry of the list; each dialect has a file
 //	words.go                   separates the words of a person from inserted text
-//	agents.go, written*.go     read calls and results that agents write as prose
+//	agents.go, text_*.go       read calls and results that agents write as prose
 //	hash.go, anchor.go         recognise an item in a later request
 //	splice.go, system.go       insert text
 //
-// A reply: sse.go cuts a stream into events, reader.go assembles the events in slots (slot.go), with one file per
-// dialect, and reply.go holds the result. kept.go and recording.go read lists from the store and
-// from people.
+// A reply: sse.go splits a stream into events, reader.go assembles the events in slots (slot.go), with one
+// file per dialect, and reply.go holds the result. kept.go reads lists from the store, and recording.go
+// reads lists that people recorded.
 //
 // Hazards: a Request refers to the bytes of its body and is valid as long as the bytes are
 // unchanged. A Request decodes items lazily and caches them, so one goroutine at a time may use a

@@ -82,22 +82,22 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 // the goroutine of the caller: when Write returns, all bytes that can be decoded so far were passed
 // to write.
 type unpacker struct {
-	in     []byte              // the bytes of the present Write
-	wait   func(struct{}) bool // returns to the caller of Write; false: no more bytes come
-	resume func() (struct{}, bool)
-	stop   func()
-	cost   int   // memory of the decoder in bytes, about
-	read   int64 // bytes of the reply
-	made   int64 // decoded bytes
-	ended  bool  // the decoder is at its end
-	err    error // why the decoder ended; io.EOF: regularly
+	in      []byte              // the bytes of the present Write
+	wait    func(struct{}) bool // returns to the caller of Write; false: no more bytes come
+	resume  func() (struct{}, bool)
+	stop    func()
+	cost    int   // memory of the decoder in bytes, about
+	read    int64 // bytes of the reply
+	decoded int64 // decoded bytes
+	ended   bool  // the decoder is at its end
+	err     error // why the decoder ended; io.EOF: regularly
 }
 
-// errUnpacked is the error of a reply that decodes to more than a reply of its length may.
-var errUnpacked = errors.New("the decoded reply is too long")
+// errTooLong is the error of a reply that decodes to more bytes than its compressed length permits.
+var errTooLong = errors.New("the decoded reply is too long")
 
-// The bound of the decoded bytes: a reply that compresses better is not text, and decoding would
-// delay the client.
+// The bound of the decoded bytes is unpackedFree plus unpackedRatio times the compressed bytes. A reply
+// that compresses better is not text, and decoding it would delay the client.
 const (
 	unpackedFree  = 1 << 20
 	unpackedRatio = 64
@@ -125,8 +125,8 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	for buffer := make([]byte, 8<<10); err == nil; {
 		var n int
 		n, err = plain.Read(buffer)
-		if u.made += int64(n); u.made > unpackedFree+unpackedRatio*u.read {
-			return errUnpacked
+		if u.decoded += int64(n); u.decoded > unpackedFree+unpackedRatio*u.read {
+			return errTooLong
 		}
 		write(buffer[:n])
 	}
@@ -163,8 +163,8 @@ func (u *unpacker) Close() {
 	}
 }
 
-// held returns the memory of the decoder, about.
-func (u *unpacker) held() int {
+// memoryBytes returns the approximate memory of the decoder.
+func (u *unpacker) memoryBytes() int {
 	if u == nil || u.ended {
 		return 0
 	}

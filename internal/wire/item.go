@@ -24,7 +24,7 @@ type Result struct {
 	Block      int    // messages: index of the tool_result block in the content; otherwise 0
 	InUserText bool   // the result is text of a user's message; Block is the number of an observation, or -1
 	WithCall   bool   // the same item holds the call
-	Inferred   bool   // a result because the list repeats; the text is in Words, too
+	Inferred   bool   // the text is a result only because the list repeats call and text; the text is in Words, too
 	MediaHash  uint64 // hash of images and files; 0 for none
 }
 
@@ -41,7 +41,7 @@ type Item struct {
 	Results []Result
 	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, spoken words
 	Lead    string   // user: blocks of another precept before the words
-	HasText bool     // user: a text part can take a block
+	HasText bool     // user: a block can be inserted before a text part
 
 	textCall      Call   // user: call that the text answers, for agents with calls in text
 	textCallIndex int    // index of the item with that call
@@ -96,7 +96,7 @@ func (r *Request) decode(it *Item, value span) {
 // New returns the index of the first item after the last output of the model (assistant message,
 // call, reasoning, reference): the new part of the turn. A beginning of the next answer at the end
 // of the list does not count. New is 0 in a delta request.
-func (r *Request) New() int { return r.scan.fresh }
+func (r *Request) New() int { return r.scan.newFrom }
 
 func (r *Request) firstNew() int {
 	if r.Delta {
@@ -202,8 +202,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// readCalls files the calls of item i and returns the wanted call if the item has the call. Of
-// equal ids the newest item counts, and in one answer the first call.
+// readCalls adds the calls of item i to the memo, and returns the call with the id wanted, nil for none.
+// Of equal ids the newest item counts, and in one answer the first call.
 func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
@@ -222,9 +222,9 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// Some servers give calls no ids, and some agents write calls and results as prose. unnamedMark
-// begins the id that this package makes from the index of the result. The id is the same in every
-// request as long as the list is only extended, and has no meaning outside of the request.
+// unnamedMark is the first byte of the ids that this package makes for calls without an id: some
+// servers send none, and some agents write calls as prose. Such an id is made from the index of the
+// result, and is the same in every request as long as the agent only appends to the list.
 const unnamedMark = "~"
 
 // unnamed returns the id of the call that item i answers.
@@ -245,8 +245,8 @@ func wireID(callID string) string {
 	return callID
 }
 
-// nameCalls names the calls of item i without an id: servers without ids are answered in the order
-// of the calls.
+// nameCalls sets the ids of the calls of item i that have none. Agents answer such calls in the order of
+// the calls, so the nth result gets the same id.
 func nameCalls(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {

@@ -11,18 +11,18 @@ import (
 )
 
 // Memory limits the cost of parsing a growing conversation to the new part. An agent sends its
-// whole history with every turn. Proofs about unchanged bytes stay true, and a hash over the bytes
-// costs a tenth of the proof.
+// whole history with every turn. Bytes that an earlier request proved to be JSON need no second proof:
+// their hash takes a tenth of the time.
 //
 // Memory holds offsets and hashes, never text. The hash is not cryptographic: a client that finds
 // two beginnings with the same hash confuses the parse of its own requests. The scope (the client's
 // credential) is part of the key for this reason. Memory is safe for concurrent use.
 type Memory struct {
-	mu       sync.Mutex
-	kept     map[uint64][]*known // by scope and first bytes of the body, the shortest first
-	size     int                 // number of entries
-	minBytes int                 // shorter bodies are not remembered
-	clock    uint64
+	mu          sync.Mutex
+	checkpoints map[uint64][]*checkpoint // by scope and first bytes of the body, the shortest first
+	size        int                      // number of entries
+	minBytes    int                      // shorter bodies are not remembered
+	clock       uint64
 }
 
 // Bounds of the memory.
@@ -33,15 +33,15 @@ const (
 	memoryEntries  = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
 )
 
-// known is a checkpoint of the scan of a body, at the end of a list item.
-type known struct {
+// checkpoint is a checkpoint of the scan of a body, at the end of a list item.
+type checkpoint struct {
 	n       int // number of bytes that the checkpoint covers
 	at      places
 	keys    []span
 	list    []entry
 	results []resultAt
 	tools   []span
-	count   int    // up to the end of the list, see parser.counts
+	count   int    // parser.count at the end of the list
 	start   int    // offset of the list
 	head    uint64 // hash of the bytes before the list
 	sum     uint64 // hash of the list up to n
@@ -54,7 +54,9 @@ type known struct {
 }
 
 // NewMemory returns an empty memory.
-func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, minBytes: memoryMinBytes} }
+func NewMemory() *Memory {
+	return &Memory{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
+}
 
 // Parse is like the function Parse, but resumes from the longest known beginning. Parse stops at a
 // body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the
@@ -95,11 +97,11 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 // results, so that the cost of a turn does not grow with the conversation. Requests of earlier turns read
 // the same arrays up to their own length. Only the first parser appends to the arrays: for a second one,
 // of a branch of the conversation, find returns lists without room.
-func (k *known) parser(d Dialect, body []byte, maxItems int) *parser {
+func (k *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
-		ahead: ahead{k.at, len(k.keys)},
+		prelude: listPrelude{k.at, len(k.keys)},
 	}
 }
 
@@ -115,7 +117,7 @@ func roomy[T any](s []T) []T {
 }
 
 // resume continues the scan after the proven part.
-func (p *parser) resume(k *known) int {
+func (p *parser) resume(k *checkpoint) int {
 	i := p.listItems(p.scan.next(k.n, ']'))
 	if i > 0 {
 		p.at.list = span{k.start, i}
@@ -124,18 +126,18 @@ func (p *parser) resume(k *known) int {
 }
 
 // listHash returns the hash of the whole list. The digest has seen the beginning.
-func (k *known) listHash(list []byte) uint64 {
+func (k *checkpoint) listHash(list []byte) uint64 {
 	d := k.digest
 	_, _ = d.Write(list[k.n-k.start:])
 	return d.Sum64()
 }
 
-// knownItself is the fixed cost of a conversation, in entries.
-const knownItself = 16
+// fixedCost is the cost of a checkpoint without its lists, in entries.
+const fixedCost = 16
 
-// size returns the cost of a conversation in entries.
-func (k *known) size() int {
-	return knownItself + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
+// size returns the cost of a checkpoint in entries.
+func (k *checkpoint) size() int {
+	return fixedCost + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
 }
 
 // trimmed returns s in an array of about its length, so that the memory holds little unused room.
@@ -149,13 +151,13 @@ func trimmed[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// find returns the longest proven beginning of the body. find hashes the body once for all
-// candidates.
-func (m *Memory) find(key uint64, body []byte) *known {
+// find returns the checkpoint of the longest proven beginning of the body, nil for none. find hashes the
+// body once for all candidates.
+func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
-	list := m.kept[key]
+	list := m.checkpoints[key]
 	m.mu.Unlock()
-	var best *known
+	var best *checkpoint
 	var head, digest, found xxhash.Digest
 	head.Reset()
 	start, at, same := 0, 0, false
@@ -190,15 +192,15 @@ func (m *Memory) find(key uint64, body []byte) *known {
 	return &k
 }
 
-// keep stores the checkpoints of a scan in place of the checkpoint from which the scan resumed.
-func (m *Memory) keep(key uint64, p *parser, r *Request, source *known) {
+// keep stores the checkpoint of a scan in place of source, the checkpoint from which the scan resumed.
+func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return
 	}
-	k := &known{
+	k := &checkpoint{
 		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
-		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
-		at: p.ahead.at, count: p.listed, keys: trimmed(p.keys[:p.ahead.keys]), tools: trimmed(p.tools[:p.toolsListed]),
+		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
+		at: p.prelude.at, count: p.listed, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsListed]),
 	}
 	if source != nil {
 		d := source.digest
@@ -211,8 +213,8 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *known) {
 	defer m.mu.Unlock()
 	m.clock++
 	k.used = m.clock
-	old := m.kept[key]
-	list := make([]*known, 0, len(old)+1)
+	old := m.checkpoints[key]
+	list := make([]*checkpoint, 0, len(old)+1)
 	for _, o := range old {
 		if (source != nil && o.n == source.n && o.sum == source.sum && o.start == source.start) || (o.n == k.n && o.sum == k.sum) {
 			m.size -= o.size()
@@ -223,19 +225,19 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *known) {
 	list = append(list, k)
 	m.size += k.size()
 	if len(list) > memoryBucket {
-		oldest := slices.MinFunc(list, func(a, b *known) int { return cmp.Compare(a.used, b.used) })
+		oldest := slices.MinFunc(list, func(a, b *checkpoint) int { return cmp.Compare(a.used, b.used) })
 		m.size -= oldest.size()
-		list = slices.DeleteFunc(list, func(k *known) bool { return k == oldest })
+		list = slices.DeleteFunc(list, func(k *checkpoint) bool { return k == oldest })
 	}
-	slices.SortFunc(list, func(a, b *known) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
-	m.kept[key] = list
-	for other := range m.kept { // a random conversation is removed: its next request costs one full parse
+	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
+	m.checkpoints[key] = list
+	for other := range m.checkpoints { // a random conversation is removed: its next request costs one full parse
 		if m.size <= memoryEntries {
 			break
 		}
-		for _, o := range m.kept[other] {
+		for _, o := range m.checkpoints[other] {
 			m.size -= o.size()
 		}
-		delete(m.kept, other)
+		delete(m.checkpoints, other)
 	}
 }

@@ -29,7 +29,7 @@ func keyOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 func counted(t *testing.T, m *Memory) (conversations int) {
 	t.Helper()
 	sum := 0
-	for _, list := range m.kept {
+	for _, list := range m.checkpoints {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].n > k.n && list[i-1].start == k.start {
 				t.Errorf("%d bytes before %d", list[i-1].n, k.n)
@@ -131,7 +131,7 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 		base + `,{"role":"user","content":"the right branch"}]}`,
 		base + `],"messages":[{"role":"tool","content":"y"}]}`,
 	}
-	var found []*known
+	var found []*checkpoint
 	for _, body := range bodies {
 		found = append(found, m.find(keyOf(m, 1, Chat, []byte(body)), []byte(body)))
 	}

@@ -101,14 +101,14 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, list := range m.kept {
+	for _, list := range m.checkpoints {
 		if len(list) > memoryBucket {
 			t.Errorf("%d in a bucket", len(list))
 		}
 	}
 	m.size = memoryEntries + 1
-	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.kept) > 1 {
-		t.Errorf("%d buckets, %v", len(m.kept), err)
+	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
+		t.Errorf("%d buckets, %v", len(m.checkpoints), err)
 	}
 }
 
@@ -129,8 +129,8 @@ func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 	if grown := int64(heap()) - int64(before); grown > conversations*8<<10 {
 		t.Errorf("%d conversations hold %d KiB", conversations, grown>>10)
 	}
-	if m.size > memoryEntries || len(m.kept) != conversations {
-		t.Errorf("%d entries of %d conversations", m.size, len(m.kept))
+	if m.size > memoryEntries || len(m.checkpoints) != conversations {
+		t.Errorf("%d entries of %d conversations", m.size, len(m.checkpoints))
 	}
 }
 

@@ -8,16 +8,16 @@ import (
 // nest tracks the nesting depth of a JSON object or list that arrives in pieces, and reads each
 // byte once.
 type nest struct {
-	looked  int // number of bytes
-	depth   int
-	quoted  bool // inside a string
-	escaped bool // after a backslash
-	sound   int  // number of bytes that were one whole value
-	broken  bool // true if the text is closed and not JSON; further bytes cannot make the text JSON
+	readLen  int // number of bytes
+	depth    int
+	quoted   bool // inside a string
+	escaped  bool // after a backslash
+	validLen int  // number of bytes that were one whole value
+	broken   bool // true if the text is closed and not JSON; further bytes cannot make the text JSON
 }
 
 func (n *nest) read(piece []byte) {
-	n.looked += len(piece)
+	n.readLen += len(piece)
 	for _, c := range piece {
 		switch {
 		case n.escaped:
@@ -39,7 +39,7 @@ const shortValue = 64
 
 // whole reports whether the text is one JSON value. whole may be called for every piece.
 func (s *slot) whole() bool {
-	skip := s.nest.looked
+	skip := s.nest.readLen
 	for i := range len(s.full) + 1 {
 		piece := s.text
 		if i < len(s.full) {
@@ -51,16 +51,16 @@ func (s *slot) whole() bool {
 		skip = max(skip-len(piece), 0)
 	}
 	n := &s.nest
-	if n.quoted || n.depth != 0 || n.broken || n.looked == 0 {
+	if n.quoted || n.depth != 0 || n.broken || n.readLen == 0 {
 		return false
 	}
-	if n.sound == n.looked {
+	if n.validLen == n.readLen {
 		return true
 	}
 	if valid(bytes.Join(append(slices.Clip(s.full), s.text), nil)) {
-		n.sound = n.looked
+		n.validLen = n.readLen
 		return true
 	}
-	n.broken = n.looked > shortValue
+	n.broken = n.readLen > shortValue
 	return false
 }

@@ -1,29 +1,29 @@
 package wire
 
-// parser is the scanner that also records places. parser proves the body and locates the items of
-// the list, the roles and the ids of tool results in one pass; a second pass over 256 KB would cost
-// as much as the first.
+// parser proves that a body is JSON, and records the positions of the top-level members, of the items
+// of the list, their roles, and the ids of tool results in the same pass; a second pass over 256 KB would
+// cost as much as the first.
 type parser struct {
-	scan    scanner
-	dialect Dialect
-	at      places
-	keys    []span // top-level names
-	list    []entry
-	results []resultAt
-	tools   []span // names
-	odd     bool   // true if the list contains a value that is not an object
-	base    int    // see requestScan.base
-	ahead   ahead
+	scan         scanner
+	dialect      Dialect
+	at           places
+	keys         []span // top-level names
+	list         []entry
+	results      []resultAt
+	tools        []span // names
+	hasNonObject bool   // true if the list contains a value that is not an object
+	base         int    // see requestScan.base
+	prelude      listPrelude
 
 	count       int  // number of items, parts, calls, tools and keys
 	maxCount    int  // bound of count; 0: none
 	listed      int  // value of count at the end of the list
 	toolsListed int  // number of tools at the end of the list
-	over        bool // stopped at the bound
+	overLimit   bool // stopped at the bound
 }
 
-// ahead holds the members before the list, which stay the same while a conversation grows.
-type ahead struct {
+// listPrelude holds the members before the list, which are unchanged while a conversation grows.
+type listPrelude struct {
 	at   places
 	keys int // number of keys
 }
@@ -43,19 +43,20 @@ func (p *parser) body() int {
 	return p.members(p.scan.open(i, '}', 1))
 }
 
-// counts adds one item, part, call, tool or key and reports whether the bound allows it. The client
-// chooses the number, and each costs more than its bytes.
-func (p *parser) counts() bool {
+// countOne counts one item, part, call, tool or key, and reports whether the count is within the bound.
+// The bound limits the memory of a request: the client chooses the number, and each of them takes more
+// memory than its bytes.
+func (p *parser) countOne() bool {
 	p.count++
-	p.over = p.over || p.maxCount > 0 && p.count > p.maxCount
-	return !p.over
+	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount
+	return !p.overLimit
 }
 
 // members scans the top-level members from i on.
 func (p *parser) members(i int, more bool) int {
 	for more {
 		var name span
-		if !p.counts() {
+		if !p.countOne() {
 			return bad
 		}
 		if name, i = p.scan.key(i); i < 0 {
@@ -65,7 +66,7 @@ func (p *parser) members(i int, more bool) int {
 		from, field := i, plain(name.of(p.scan.b))
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case list && string(field) == p.dialect.listKey():
-			p.ahead = ahead{p.at, len(p.keys)}
+			p.prelude = listPrelude{p.at, len(p.keys)}
 			i = p.itemList(i)
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)
@@ -73,15 +74,15 @@ func (p *parser) members(i int, more bool) int {
 			i = p.scan.value(i, 1)
 		}
 		if i > 0 {
-			p.note(field, span{from, i})
+			p.recordMember(field, span{from, i})
 		}
 		i, more = p.scan.next(i, '}')
 	}
 	return i
 }
 
-// note records a top-level member.
-func (p *parser) note(name []byte, v span) {
+// recordMember records a top-level member.
+func (p *parser) recordMember(name []byte, v span) {
 	if string(name) == p.dialect.listKey() {
 		p.at.list = v
 		return
@@ -115,7 +116,7 @@ func (p *parser) note(name []byte, v span) {
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.scan.open(i, ']', depth)
 	for more {
-		if !p.counts() {
+		if !p.countOne() {
 			return bad
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {

@@ -4,20 +4,20 @@ import "github.com/cespare/xxhash/v2"
 
 // itemList scans the list at i, depth 2.
 func (p *parser) itemList(i int) int {
-	p.list, p.results, p.odd = nil, nil, false // not the arrays of the list before, which a known may share
+	p.list, p.results, p.hasNonObject = nil, nil, false // not the arrays of the list before, which a checkpoint may share
 	return p.listItems(p.scan.open(i, ']', 2))
 }
 
 // listItems scans the items from i on.
 func (p *parser) listItems(i int, more bool) int {
 	for more {
-		if !p.counts() {
+		if !p.countOne() {
 			return bad
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.item(i)
 		} else {
-			p.odd = true
+			p.hasNonObject = true
 			i = p.scan.value(i, 2)
 		}
 		i, more = p.scan.next(i, ']')
@@ -26,15 +26,15 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// counted is like value, for a member of an item or of a block: the elements of an array count as
-// parts or calls.
-func (p *parser) counted(i, depth int) int {
+// countedValue is like scanner.value, and also counts the elements of an array, which are the parts or
+// calls of an item or block.
+func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.value(i, depth)
 	}
 	i, more := p.scan.open(i, ']', depth+1)
 	for more {
-		if !p.counts() {
+		if !p.countOne() {
 			return bad
 		}
 		i, more = p.scan.next(p.scan.value(i, depth+1), ']')
@@ -63,7 +63,7 @@ func (p *parser) item(start int) int {
 		case list && p.dialect == Responses && string(field) == "tools":
 			i = p.toolList(i, 4)
 		default:
-			i = p.counted(i, 3)
+			i = p.countedValue(i, 3)
 		}
 		switch string(field) {
 		case "role":
@@ -97,7 +97,7 @@ func (p *parser) item(start int) int {
 func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.scan.open(i, ']', 4)
 	for ; more; n++ {
-		if !p.counts() {
+		if !p.countOne() {
 			return bad, n
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
@@ -120,7 +120,7 @@ func (p *parser) block(i, n int) int {
 			return bad
 		}
 		from := i
-		i = p.counted(i, 5)
+		i = p.countedValue(i, 5)
 		switch string(plain(name.of(p.scan.b))) {
 		case "type":
 			kind = span{from, i}

@@ -14,13 +14,12 @@ const (
 
 // part is one part of a content.
 type part struct {
-	at   span // whole value
-	kind partKind
-	text span   // textPart: the string literal
-	typ  string // text, input_text or output_text, where the part has a type
-	id   span
-	// whole: the content is this string, not an array with the string
-	whole bool
+	at    span // whole value
+	kind  partKind
+	text  span   // textPart: the string literal
+	typ   string // text, input_text or output_text; "": the part has another type or none
+	id    span
+	whole bool // the content is this string, not an array with the string
 }
 
 // contentParts returns the parts of the content at v, a string or an array of parts.

@@ -76,11 +76,11 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endUnpacking notes how the decoder ended.
+// endUnpacking sets unread by the error with which the decoder ended.
 func (r *ReplyReader) endUnpacking(err error) {
 	switch {
 	case r.unread != "", errors.Is(err, io.EOF):
-	case errors.Is(err, errUnpacked):
+	case errors.Is(err, errTooLong):
 		r.unread = label.UnreadSize
 	default:
 		r.unread = label.UnreadCorrupt
@@ -140,7 +140,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 
 // MemoryBytes returns the memory of the reader in bytes.
 func (r *ReplyReader) MemoryBytes() int {
-	n := r.unpack.held() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
+	n := r.unpack.memoryBytes() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.slots.list {
 		n += slotCost + s.taken + cap(s.text)
 	}
@@ -150,8 +150,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether the reader discarded text of the reply, because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. From now on the reader keeps only how the reply ends, and of a
-// compressed reply not even that.
+// Drop releases the kept bytes. Afterwards the reader keeps only the end of the reply (finish reason,
+// usage), and nothing of a compressed reply.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -238,7 +238,7 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 		r.ended, r.rep.Complete = true, true
 		return
 	}
-	if r.readWithoutType(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
+	if r.readByTemplate(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
 		return
 	}
 	r.template.adds = 0

@@ -58,7 +58,7 @@ type requestScan struct {
 	list    []entry
 	results []resultAt
 	base    int // index of the first item in the full list, if this list is a part of it
-	fresh   int // result of New
+	newFrom int // index of the first new item; see New
 }
 
 // requestMemo caches decoded values.
@@ -119,10 +119,10 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 
 // request builds the Request of a body whose scan ended at end. known is the checkpoint from which
 // the scan resumed, or nil.
-func (p *parser) request(end int, known *known) (*Request, error) {
+func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
-	case p.over:
+	case p.overLimit:
 		return nil, &Uninspected{label.UninspectedItems}
 	case p.scan.deep:
 		return nil, &Uninspected{label.UninspectedDepth}
@@ -145,7 +145,7 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 func (p *parser) listFits() bool {
 	switch kindAt(p.scan.b, p.at.list) {
 	case '[':
-		return !p.odd && (len(p.list) > 0 || p.dialect == Responses)
+		return !p.hasNonObject && (len(p.list) > 0 || p.dialect == Responses)
 	case '"':
 		return p.dialect == Responses
 	}
@@ -201,7 +201,7 @@ func (p *parser) repeatedFolded() bool {
 }
 
 // fill decodes the members at the positions that the scan found.
-func (r *Request) fill(at *places, tools []span, known *known) {
+func (r *Request) fill(at *places, tools []span, known *checkpoint) {
 	b := r.Body
 	r.Model = short(b, at.model)
 	r.NoRun = kindAt(b, at.generate) == 'f'
@@ -210,7 +210,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	if kindAt(b, at.list) == '"' {
 		r.scan.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Compact, r.scan.fresh = r.compacts(), r.firstNew()
+	r.Compact, r.scan.newFrom = r.compacts(), r.firstNew()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))
@@ -286,9 +286,9 @@ func (r *Request) resultsOf(i int) []resultAt {
 	return r.scan.results[r.scan.list[i].results:to]
 }
 
-// Shaped reports whether the request prescribes JSON for the answer: response_format, text.format,
-// output_format.
-func (r *Request) Shaped() bool {
+// RequiresJSON reports whether the request requires JSON as the answer, by response_format, text.format
+// or output_format.
+func (r *Request) RequiresJSON() bool {
 	v := r.members.format
 	if inner := member(r.Body, v, "format"); !inner.empty() {
 		v = inner
@@ -296,8 +296,8 @@ func (r *Request) Shaped() bool {
 	return strings.HasPrefix(text(r.Body, member(r.Body, v, "type")), "json")
 }
 
-// Forced reports whether the answer must be a tool call.
-func (r *Request) Forced() bool {
+// RequiresTool reports whether the answer must be a tool call.
+func (r *Request) RequiresTool() bool {
 	how := text(r.Body, r.members.choice)
 	if kindAt(r.Body, r.members.choice) == '{' {
 		how = text(r.Body, member(r.Body, r.members.choice, "type"))

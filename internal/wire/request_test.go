@@ -267,8 +267,8 @@ func TestFormOfTheAnswer(t *testing.T) {
 		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[c.d == Responses]
 		for _, body := range []string{"{" + c.more + "," + list + "}", "{" + list + "," + c.more + "}"} {
 			r := must(t, c.d, body)
-			if r.Shaped() != c.shaped || r.Forced() != c.forced {
-				t.Errorf("%s: shaped %v, forced %v", body, r.Shaped(), r.Forced())
+			if r.RequiresJSON() != c.shaped || r.RequiresTool() != c.forced {
+				t.Errorf("%s: shaped %v, forced %v", body, r.RequiresJSON(), r.RequiresTool())
 			}
 		}
 	}

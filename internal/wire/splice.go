@@ -99,8 +99,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the position of an edit. ok is false for a newMember that precept made before,
-// and for a result that can hold no text.
+// placeOf returns the place of an edit. ok is false if the body has a newMember of precept at the
+// place already, and for a result that can hold no text.
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
@@ -133,40 +133,40 @@ func (r *Request) placeOf(item, block int) (place, bool) {
 	return place{}, false
 }
 
-// spot is a place and the texts for the place.
-type spot struct {
+// insertion is a place and the texts that Splice inserts there.
+type insertion struct {
 	item, block int
 	where       place
 	texts       []string
 }
 
-// spots returns the positions of the edits in the order of the body, without empty texts.
-func (r *Request) spots(edits []Edit) ([]spot, error) {
-	spots := make([]spot, 0, len(edits))
+// insertions returns the edits by place, in the order of the body, without empty texts.
+func (r *Request) insertions(edits []Edit) ([]insertion, error) {
+	list := make([]insertion, 0, len(edits))
 	for _, e := range edits {
 		if e.Text == "" {
 			continue
 		}
-		i := slices.IndexFunc(spots, func(s spot) bool { return s.item == e.Item && s.block == e.Block })
+		i := slices.IndexFunc(list, func(s insertion) bool { return s.item == e.Item && s.block == e.Block })
 		if i < 0 {
 			p, ok := r.placeOf(e.Item, e.Block)
 			if !ok {
 				return nil, fmt.Errorf("splice: no place for text in item %d, block %d of %s", e.Item, e.Block, r.Dialect)
 			}
-			i = len(spots)
-			spots = append(spots, spot{item: e.Item, block: e.Block, where: p})
+			i = len(list)
+			list = append(list, insertion{item: e.Item, block: e.Block, where: p})
 		}
-		spots[i].texts = append(spots[i].texts, e.Text)
+		list[i].texts = append(list[i].texts, e.Text)
 	}
-	slices.SortStableFunc(spots, func(a, b spot) int { return cmp.Compare(a.where.at, b.where.at) })
-	return spots, nil
+	slices.SortStableFunc(list, func(a, b insertion) int { return cmp.Compare(a.where.at, b.where.at) })
+	return list, nil
 }
 
 // Splice appends the edited body to dst, which must not overlap Body: with the texts of the edits, and
 // without the cuts. Texts for one place keep their order. For an edit without a place, Splice returns
 // dst unchanged and an error.
 func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) {
-	spots, err := r.spots(edits)
+	insertions, err := r.insertions(edits)
 	if err != nil {
 		return dst, err
 	}
@@ -176,7 +176,7 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 	}
 	dst = slices.Grow(dst, size)
 	from, cuts := 0, sorted(cuts)
-	for _, s := range spots {
+	for _, s := range insertions {
 		dst, cuts = r.appendWithout(dst, from, s.where.at, cuts)
 		dst = s.where.appendTo(dst, s.texts)
 		if from = s.where.at; s.where.form == aroundNull {

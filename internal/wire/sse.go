@@ -4,8 +4,8 @@ import (
 	"bytes"
 )
 
-// sseReader cuts a stream of server-sent events, in pieces of any size, into events. Lines end with
-// LF, CR or CRLF. Of an event longer than max, sseReader keeps the name and the end only.
+// sseReader splits a stream of server-sent events, which arrives in pieces of any size, into events.
+// Lines end with LF, CR or CRLF. An event longer than max is reported as lost, with its name.
 type sseReader struct {
 	max   int
 	event func(name, data []byte, lost bool)
@@ -13,7 +13,7 @@ type sseReader struct {
 	line    []byte // bytes of the unfinished line
 	data    []byte // data of the unfinished event
 	name    []byte
-	some    bool // the event has data
+	some    bool // the event has a data field
 	over    bool // the line is longer than max
 	lost    bool // the event is longer than max
 	afterCR bool
@@ -58,7 +58,7 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
-// drop releases the open line and event. From now on only short ones are kept.
+// drop sets max, and releases the unfinished line and event if they are longer.
 func (s *sseReader) drop(maxBuffered int) {
 	s.max = maxBuffered
 	if len(s.line) > maxBuffered {
@@ -128,18 +128,18 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// template is the form of an event that only added a piece of text. A stream has hundreds of such
-// events that differ only in the piece. Comparing an event with the template of the last event
-// costs a tenth of a scan.
+// template holds the bytes of the last event around its piece of text. A stream has hundreds of events
+// that differ only in the piece. The comparison of an event with the template takes a tenth of the time
+// of a scan.
 type template struct {
-	name, before, behind []byte
-	slot                 *slot
-	at                   span // position of the piece, with its quotes
-	adds                 int  // bytes that the last event added
-	set                  bool
+	name, before, after []byte
+	slot                *slot
+	at                  span // position of the piece, with its quotes
+	adds                int  // bytes that the last event added
+	set                 bool
 }
 
-// learn makes the template of the last event, if the event is of this kind.
+// learn sets the template to the last event, if the event only added a piece of text to a slot.
 func (m *template) learn(name, data []byte) {
 	m.set = m.adds == 1 && !m.slot.isCall
 	if !m.set {
@@ -147,18 +147,18 @@ func (m *template) learn(name, data []byte) {
 	}
 	m.name = append(m.name[:0], name...)
 	m.before = append(m.before[:0], data[:m.at.start+1]...)
-	m.behind = append(m.behind[:0], data[m.at.end-1:]...)
+	m.after = append(m.after[:0], data[m.at.end-1:]...)
 }
 
-// readWithoutType reads an event that fits the template. The bytes around the piece are unchanged, so
+// readByTemplate reads an event that fits the template. The bytes around the piece are unchanged, so
 // their effect is known.
-func (r *ReplyReader) readWithoutType(name, data []byte) bool {
+func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
 		return false
 	}
 	end := stringEnd(data, len(m.before))
-	if end < 0 || !bytes.Equal(data[end-1:], m.behind) {
+	if end < 0 || !bytes.Equal(data[end-1:], m.after) {
 		return false
 	}
 	r.append(m.slot, data[len(m.before):end-1])

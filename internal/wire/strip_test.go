@@ -10,7 +10,7 @@ import (
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	// A created system message counts as an item: without the message the indices of the other
 	// items are right. Text before the words hides results that are read from the words.
-	var steps [3][]spot
+	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
 		switch {
@@ -21,9 +21,9 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 		case e.Block < 0:
 			step = &steps[1]
 		}
-		i := slices.IndexFunc(*step, func(s spot) bool { return s.item == e.Item && s.block == e.Block })
+		i := slices.IndexFunc(*step, func(s insertion) bool { return s.item == e.Item && s.block == e.Block })
 		if i < 0 {
-			i, *step = len(*step), append(*step, spot{item: e.Item, block: e.Block})
+			i, *step = len(*step), append(*step, insertion{item: e.Item, block: e.Block})
 		}
 		(*step)[i].texts = append((*step)[i].texts, e.Text)
 	}
@@ -36,7 +36,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
+func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil
 	}
@@ -67,7 +67,7 @@ func strip(d Dialect, body []byte, spots []spot) ([]byte, error) {
 // places returns the places where the edits of a spot may have put their text. At the time of the
 // edit the item may have had no words, and the text itself may look like words: then the text is
 // before another text part.
-func (r *Request) places(g spot) []place {
+func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
 		return nil
@@ -91,7 +91,7 @@ func (r *Request) places(g spot) []place {
 }
 
 // inserted returns the bytes that the edits of a spot put into the body.
-func (r *Request) inserted(g spot) (span, bool) {
+func (r *Request) inserted(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
 		cut := span{p.at, p.at + len(text)}

@@ -7,12 +7,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the largest number of items between an answer and its result: aider inserts notes.
+// maxResultDistance is the maximum distance, in items, of an answer and its result: aider inserts notes
+// between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// textCallID returns the id of a call that is text: a hash of the call and its result.
+// textCallID returns the id of a call that the agent writes as text: a hash of the call and its result.
 func textCallID(c *Call, text string) string {
 	return textCallMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
@@ -22,7 +23,7 @@ const textCallMark = unnamedMark + "w"
 // IsText reports whether the call is text of an agent without tools on the wire.
 func (c *Call) IsText() bool { return strings.HasPrefix(c.ID, textCallMark) }
 
-// readTextResult fills the results of a user's item that are text.
+// readTextResult sets the results and calls of a user's item that the agent wrote as text.
 func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
@@ -58,7 +59,8 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult makes a user's item the holder of the result of a call in item from, -1 for none.
+// setTextResult sets the result of a user's item, which answers a call in item from; -1: the call is
+// unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
 	if from >= 0 {
@@ -98,7 +100,8 @@ func (r *Request) textAt(i int) string {
 	return joinText(r.Body, r.parts(i))
 }
 
-// readTextCalls fills the calls in the text of the model, where their results are known.
+// readTextCalls sets the calls of an item of the model that the agent wrote as text, if a later item has
+// their results.
 func (r *Request) readTextCalls(it *Item) {
 	if len(it.Calls) > 0 {
 		return
@@ -119,12 +122,12 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// A loop shows the form of calls and results of an unknown agent: the agent offers no tools, an answer
-// of the model makes a call (a JSON object, tags), and the same text answers the same call twice. Then
-// these texts count as results, and also the answers to the calls between them. A fenced block may be
-// meant for a person, who may return with the same failure, so a fenced block needs three repetitions.
-// Only the loop detection sees the texts as results: the kind of an item must not change when the next
-// item comes.
+// An unknown agent may write calls and results as text, too. A loop reveals the form: the agent offers
+// no tools, an answer of the model makes a call (a JSON object, tags), and the same text answers the
+// same call twice. These texts then count as results, and so do the answers to the calls between them.
+// A fenced block may be meant for a person, who may return with the same failure, so a fenced block
+// needs three repetitions. Such results are Inferred, for the loop detection only: the canonical hash of
+// an item must not change when a later item arrives.
 
 // repeatedCall returns the call that the text of an item answers, where the list shows the call.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {

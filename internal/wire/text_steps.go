@@ -9,10 +9,10 @@ import (
 )
 
 // Some agents write all steps so far into one message that grows. The oldest form of ReAct is such
-// a scratchpad: rules and question, followed by every thought, action and observation, up to an
-// empty thought for the model. Rules and examples use the same words; the steps are after the
-// question. dspy calls the message a trajectory and gives each thought, call and observation a
-// head.
+// a scratchpad: rules and question, followed by every thought, action and observation, and then an
+// empty thought, which the model completes. Rules and examples have the form of steps, too; the steps
+// of the agent are after the question. dspy calls the message a trajectory and writes a line such as
+// [[ ## thought_0 ## ]] before each thought, call and observation.
 
 // step is one call in a growing message, with its result.
 type step struct {
@@ -84,7 +84,7 @@ const observationLabel = "Observation"
 // maxPad is the largest number of steps of a scratchpad.
 const maxPad = 4096
 
-// scratchpad parses a ReAct scratchpad: it returns the text before the steps, and the steps.
+// scratchpad parses a ReAct scratchpad, and returns the text before the steps, and the steps.
 func scratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
@@ -166,39 +166,38 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 		done = done[:i]
 	}
 	number := strings.Count(asked+trajectoryMark, "\n") - 1 // number of the line
-	var now step
+	var current step
 	field, value := "", []string(nil)
-	ends := func() { // ends the open field
+	endField := func() { // ends the open field
 		text := strings.TrimSpace(strings.Join(value, ""))
 		switch field {
 		case "thought":
-			now.call, now.thought = Call{}, text
+			current.call, current.thought = Call{}, text
 		case "tool_name":
-			now.call.Name = text
+			current.call.Name = text
 		case "tool_args":
-			now.call.Args = text
+			current.call.Args = text
 		case "observation":
-			now.observed = text
-			steps = append(steps, now)
+			current.observed = text
+			steps = append(steps, current)
 		}
 	}
 	for line := range strings.Lines(done) {
 		number++
-		kind, of, head := stepHead(strings.TrimSuffix(line, "\n"))
+		kind, stepNumber, head := stepHead(strings.TrimSuffix(line, "\n"))
 		if !head {
 			value = append(value, line)
 			continue
 		}
-		ends()
+		endField()
 		field, value = kind, nil
-		now.number, now.line, now.label = of, number, strings.TrimSuffix(line, "\n")+`\n`
+		current.number, current.line, current.label = stepNumber, number, strings.TrimSuffix(line, "\n")+`\n`
 	}
-	ends()
+	endField()
 	return strings.TrimSpace(asked), steps, ok
 }
 
-// stepHead reads the head of a field in a line of its own: observation_3 in [[ ## observation_3 ##
-// ]].
+// stepHead parses the line before a field, such as [[ ## observation_3 ## ]].
 func stepHead(line string) (kind string, number int, ok bool) {
 	name, ok := strings.CutPrefix(line, fieldMark)
 	name, closed := strings.CutSuffix(name, " ## ]]")

@@ -28,7 +28,7 @@ func rulesHead() [4]string {
 	return [...]string{"\n\n# *SEARCH/REPLACE block* Rules:\n", "\n\n# File editing rules:\n", "\n\n# V4A Diff Format Rules:\n", "\n\nTo suggest changes to a file you MUST return"}
 }
 
-// wrapperTag reports whether an agent makes <name>...</name> in user messages.
+// wrapperTag reports whether agents write elements <name>...</name> in user messages.
 func wrapperTag(name string) bool {
 	switch name {
 	case "system-reminder", "environment_context", "skills_instructions", "user_instructions", "current_datetime",
@@ -44,7 +44,7 @@ func wrapperTag(name string) bool {
 	return false
 }
 
-// bracketed returns end and kind of the bracketed block at the start of s, "" for none.
+// bracketed returns the tail and the kind of the bracketed block at the start of s, "" for none.
 func bracketed(s string) (tail, kind string) {
 	for _, block := range [...]struct{ head, tail, kind string }{
 		{"[LOOP DETECTED]", "[END LOOP DETECTED]", "loop warning"},
@@ -72,20 +72,21 @@ func StripWords(text string) (words string, out []Stripped) {
 	return words, out
 }
 
-// noter is called with each removed piece of a text. A noter may be nil.
-type noter func(kind, piece string)
+// removedFunc is called with the kind and the text of each removed piece. A removedFunc may be nil.
+type removedFunc func(kind, piece string)
 
-func (n noter) note(kind, piece string) {
+func (n removedFunc) call(kind, piece string) {
 	if n != nil && strings.TrimSpace(piece) != "" {
 		n(kind, piece)
 	}
 }
 
-// ownWords returns a text without wrappers and blocks of precept, trimmed.
-func ownWords(text string, n noter) string {
-	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, n), n))
+// ownWords returns the words of a person in a text of a user's message: the trimmed text without the
+// wrappers and notes of agents and without the blocks of precept.
+func ownWords(text string, removed removedFunc) string {
+	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, removed), removed))
 	if p, asked, _ := growing(s); p != nil {
-		n.note(p.kind, s[len(asked):])
+		removed.call(p.kind, s[len(asked):])
 		s = asked
 		if strings.HasPrefix(s, fieldMark) { // head of the first field of dspy
 			_, s, _ = strings.Cut(s, "]]\n")
@@ -96,25 +97,25 @@ func ownWords(text string, n noter) string {
 	for _, head := range rulesHead() {
 		kept, _, found := strings.Cut(s, head)
 		if found {
-			n.note("edit rules", s[len(kept):])
+			removed.call("edit rules", s[len(kept):])
 		}
 		s = kept
 	}
 	switch {
 	case observed(s):
-		n.note("observation", s)
+		removed.call("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
 		// The tag is removed already; the rest of the message is its one-line head.
 		head, rest, _ := strings.Cut(s, "\n")
-		n.note("project instructions", head)
+		removed.call("project instructions", head)
 		s = strings.TrimSpace(rest)
 	case strings.HasPrefix(s, caveatHead):
-		n.note("caveat", s)
+		removed.call("caveat", s)
 		return ""
 	case strings.HasPrefix(s, editorHead):
 		if context, words, ok := strings.Cut(s, editorWords); ok {
-			n.note("editor context", context)
+			removed.call("editor context", context)
 			s = strings.TrimSpace(words)
 		}
 	}
@@ -122,11 +123,11 @@ func ownWords(text string, n noter) string {
 }
 
 // withoutBlocks removes the insertions of precept.
-func withoutBlocks(s string, n noter) string {
-	return cutAll(withoutLessons(s, n), '[', bracketed, n)
+func withoutBlocks(s string, removed removedFunc) string {
+	return cutAll(withoutLessons(s, removed), '[', bracketed, removed)
 }
 
-func withoutLessons(s string, note noter) string {
+func withoutLessons(s string, removed removedFunc) string {
 	var out strings.Builder
 	kept, from := 0, 0
 	for {
@@ -143,7 +144,7 @@ func withoutLessons(s string, note noter) string {
 			break
 		}
 		out.WriteString(s[kept:i])
-		note.note("lessons", s[i:i+n+len(blockClose)])
+		removed.call("lessons", s[i:i+n+len(blockClose)])
 		for kept = i + n + len(blockClose); kept < len(s) && s[kept] == '\n'; {
 			kept++
 		}
@@ -157,19 +158,20 @@ func withoutLessons(s string, note noter) string {
 }
 
 // withoutWrappers removes the wrappers of agents.
-func withoutWrappers(s string, n noter) string {
+func withoutWrappers(s string, removed removedFunc) string {
 	return cutAll(s, '<', func(s string) (tail, kind string) {
 		end := strings.IndexByte(s[:min(len(s), 40)], '>')
 		if end < 0 || !wrapperTag(s[1:end]) {
 			return "", ""
 		}
 		return "</" + s[1:end+1], s[1:end]
-	}, n)
+	}, removed)
 }
 
-// cutAll removes every piece from a mark to its tail, which the function ends returns. A missing
-// tail is searched once: a text full of openings must not cost the square of its length.
-func cutAll(s string, mark byte, ends func(string) (tail, kind string), note noter) string {
+// cutAll removes each piece from a mark to the tail that ends returns for the text from the mark on; an
+// empty tail keeps the piece. cutAll searches a missing tail once, because a text with many openings
+// and no tail would otherwise take quadratic time.
+func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed removedFunc) string {
 	var out strings.Builder
 	var missing []string
 	kept, from := 0, 0
@@ -190,7 +192,7 @@ func cutAll(s string, mark byte, ends func(string) (tail, kind string), note not
 			continue
 		}
 		out.WriteString(s[kept:i])
-		note.note(kind, s[i:i+n+len(tail)])
+		removed.call(kind, s[i:i+n+len(tail)])
 		kept = i + n + len(tail)
 		from = kept
 	}
@@ -209,9 +211,8 @@ func unquoted(s string) string {
 	return strings.TrimSpace(s[1 : len(s)-1])
 }
 
-// Another precept may be between the agent and this precept. Its blocks are at the very beginning
-// of a text, in its exact words. A person's quotation of a block has words before the block, or is
-// cut.
+// Another precept may be between the agent and this precept. The blocks of the other precept are at the
+// beginning of a text, byte for byte. A block that a person quotes follows other words, or is cut.
 const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
@@ -228,8 +229,8 @@ func cutLead(text string) (lead, rest string) {
 	}
 }
 
-// cutResult removes the blocks of another precept from the beginning of a tool result. After such
-// blocks, null is the absent content that the other precept made the end of the text.
+// cutResult removes the blocks of another precept from the beginning of a tool result. A rest of "null"
+// after such blocks is an absent content that the other precept changed to a string (see aroundNull).
 func cutResult(text string) (lead, rest string) {
 	if lead, rest = cutLead(text); lead != "" && rest == null {
 		rest = ""

@@ -136,8 +136,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the text by which a reference is found. All hashes of a commit have one key, and so have
-// the branches with one name of all repositories: session.Record.Shows separates them.
+// Key returns the index key of a reference. All hashes of a commit have one key, and so have branches
+// with one name in several repositories; session.Record.MatchWork separates the branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:

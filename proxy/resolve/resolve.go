@@ -203,8 +203,8 @@ func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 // client gets the end of the reply: the next request may come before this one returns.
 func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
-		r.quotes.AnsweredBeside(q.Scope, res.About, rep, r.now())
-		r.threads.Summed(res.Thread, res.About, rep)
+		r.quotes.AddSideReply(q.Scope, res.About, rep, r.now())
+		r.threads.AddSummary(res.Thread, res.About, rep)
 		return nil
 	}
 	keys := r.threads.Replied(res.Thread, rep, res.Side == "")
@@ -216,7 +216,7 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	}
 	if now := r.now(); res.Side == "" && ok {
 		res.Session.Record.Mutex.Lock()
-		res.Session.Record.Done(rep)
+		res.Session.Record.AddReply(rep)
 		res.Session.Record.Active(now)
 		res.Session.Record.Mutex.Unlock()
 		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)

@@ -130,7 +130,7 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	}
 	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
 	c.resolver.AddTurn(res.Session.Record, q)
-	res.Session.Record.Mark(q.Request)
+	res.Session.Record.SetLastTurn(q.Request)
 	c.resolver.Replied(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
 	c.resolver.Ended(&res, true)
 	return res

@@ -138,7 +138,7 @@ func (s *search) toSubAgent() bool {
 	if !otherTools || !first && !s.q.Request.Delta { // a memory keeper's request shows the conversation
 		return false
 	}
-	sub, ok := s.r.threads.Below(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
+	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
 	if !ok {
 		return false
 	}

@@ -69,7 +69,7 @@ func lessonFits(name string, text []byte) error {
 // change runs the script and returns the script's answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
-		return b.s.script(ctx, c, "lessons", spot{}, args...).Text()
+		return b.s.script(ctx, c, "lessons", location{}, args...).Text()
 	})
 }
 
@@ -242,7 +242,7 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	text, _, err := b.s.value(ctx, "lessons", spot{}, "lessons", lesson.IndexFile)
+	text, _, err := b.s.value(ctx, "lessons", location{}, "lessons", lesson.IndexFile)
 	return string(text), err
 }
 
@@ -262,7 +262,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 
 // Sections returns the registered sections of rules files, nil if none was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
-	text, ok, err := b.s.value(ctx, "sections", spot{}, "lessons", rules.RegistryName)
+	text, ok, err := b.s.value(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (s *Store) noteCounters(tenant string, upTo []int64) {
 	s.progress.omit(tp, func(e logged) bool { return e.number <= upTo[e.shard] })
 }
 
-// settled returns the settlements of each shard that the last look has found.
+// settled returns, for each shard, the number of the last settlement that Moved has read.
 func (s *progress) settled(shards int) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *progress) settled(shards int) []int64 {
 	return out
 }
 
-// noteAnswers notes the calls of a plan of settlements with an answer: the caller has their deltas. A call
-// without an answer may run later, and its deltas are read from the log.
+// noteAnswers stores the numbers of the settlements of a plan that Redis has answered: the caller has their
+// deltas. A call without an answer may run later, and its deltas are read from the log.
 func (s *progress) noteAnswers(p *plan, shards int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *progress) noteAnswers(p *plan, shards int) {
 	for _, k := range p.calls {
 		list, _ := k.reply.Int64Slice()
 		number := slices.Max(append(list, 0))
-		tp := p.items[k.items[0]].spot
+		tp := p.items[k.items[0]].location
 		shard := int(tp.hash) % shards
 		if number == 0 {
 			continue
@@ -142,17 +142,17 @@ func (s *progress) noteAnswers(p *plan, shards int) {
 				s.own[shard] = map[int64]struct{}{}
 			}
 			s.own[shard][number] = struct{}{}
-		} else if t := s.tenants[tp.tenant]; t != nil { // a look has read the entry before the answer came
+		} else if t := s.tenants[tp.tenant]; t != nil { // Moved has read the entry before the answer came
 			s.omit(t, func(e logged) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
 
-// readLogs reads the settlements of shards after the last look, and keeps those of other replicas for
-// tenants with known counters. gaps are the looks at shards whose log has lost entries. Lock
+// readLogs reads the settlements of the changed shards, and keeps those of other replicas for tenants with
+// known counters. gaps has the indices of the changes whose log has lost entries. The caller holds
 // s.progress.mu.
-func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look) (gaps map[int]bool, err error) {
-	logs, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.XMessageSliceCmd {
+func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
+	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[l.shard].lists+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []part, looks []look
 	}
 	gaps = map[int]bool{}
 	st := &s.progress
-	for i, l := range looks {
+	for i, l := range shardChanges {
 		next, own := l.from.settled+1, st.own[l.shard]
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")

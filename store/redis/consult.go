@@ -20,7 +20,7 @@ func (s *Store) Consult(ctx context.Context, batch string, consultations map[str
 	for slug, m := range consultations {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
-	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", spot{}, args...).Err() })
+	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", location{}, args...).Err() })
 }
 
 // Consultations returns the counts of lessons. Lessons without a consultation are left out.
@@ -63,14 +63,14 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 // PutAnswer stores a text for the replica that serves the next turn of the session. The text is deleted
 // with the session. Without such a session, PutAnswer does nothing.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
-	p := newPlan("jot")
-	p.add(sessionSpot(tenant, id), "s", string(id[:]), "l:"+name, text)
-	return s.commit(ctx, "leave", p, tenant)
+	p := newPlan("notes")
+	p.add(sessionLocation(tenant, id), "s", string(id[:]), "l:"+name, text)
+	return s.commit(ctx, "put answer", p, tenant)
 }
 
 // Answer returns the text that PutAnswer stored under the name.
 func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
-	err = s.lookUp(ctx, "left", func(c client) error {
+	err = s.lookUp(ctx, "answer", func(c client) error {
 		text, err = c.HGet(ctx, s.sessionKey(tenant, id), "l:"+name).Result()
 		if ok = err == nil; errors.Is(err, redis.Nil) {
 			return nil
@@ -82,5 +82,5 @@ func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name s
 
 // Clear deletes the text that PutAnswer stored under the name.
 func (s *Store) Clear(ctx context.Context, tenant string, id session.ID, name string) error {
-	return s.lookUp(ctx, "clear", func(c client) error { return c.HDel(ctx, s.sessionKey(tenant, id), "l:"+name).Err() })
+	return s.lookUp(ctx, "clear answer", func(c client) error { return c.HDel(ctx, s.sessionKey(tenant, id), "l:"+name).Err() })
 }

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// coolStep is the number of sessions that one step looks at, in some milliseconds of the server's
+	// coolStep is the number of sessions that one step checks, in some milliseconds of the server's
 	// time.
 	coolStep = 200
-	// coolParts is the number of parts that one pipeline asks for old sessions.
-	coolParts = 512
-	// coolWaiting bounds the parts whose position a Cooler remembers, some 200 bytes each.
+	// maxCoolKeyspaces is the number of keyspaces in which one pipeline searches old sessions.
+	maxCoolKeyspaces = 512
+	// coolWaiting is the maximum number of keyspaces whose position a Cooler remembers, some 200 bytes each.
 	coolWaiting = 1 << 16
 )
 
@@ -28,13 +28,13 @@ type Cooler struct {
 	group string
 	owner string // of the lease
 
-	// The Cooler has looked at all sessions that were last seen before from, except in the parts of waiting.
+	// The Cooler has checked all sessions that were last seen before from, except in the keyspaces of waiting.
 	from    string
 	waiting map[string]string // by the prefix of the keys: the time of the oldest session that waits for the group
-	ends    time.Time         // time at which the Cooler looks at all sessions again
+	ends    time.Time         // time after which the Cooler checks all sessions again
 }
 
-// recool is the time after which a Cooler looks again at sessions that could not be cooled.
+// recool is the time after which a Cooler checks all sessions again, with those that it could not cool.
 const recool = 24 * time.Hour
 
 // NewCooler returns a Cooler for a group. No other Cooler has the same owner.
@@ -54,35 +54,35 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 	if now := s.opt.Now(); now.After(k.ends) {
 		k.from, k.waiting, k.ends = "-inf", map[string]string{}, now.Add(recool)
 	}
-	parts, err := ask(ctx, s, "cool", func(c client) ([]part, error) { return s.allParts(ctx, c) })
+	keyspaces, err := ask(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
 		return 0, true, err
 	}
 	renewed, streams, groups := s.opt.Now(), 0, 0
 	waiting, from := map[string]string{}, score(before)
-	for len(parts) > 0 {
-		chunk := parts[:min(coolParts, len(parts))]
-		parts = parts[len(chunk):]
+	for len(keyspaces) > 0 {
+		chunk := keyspaces[:min(maxCoolKeyspaces, len(keyspaces))]
+		keyspaces = keyspaces[len(chunk):]
 		if now := s.opt.Now(); now.Sub(renewed) > lease/3 {
 			if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 				return exchanges, true, err
 			}
 			renewed = now
 		}
-		old, places, found, err := k.look(ctx, chunk, before)
+		old, places, found, err := k.findOld(ctx, chunk, before)
 		if err != nil {
 			return exchanges, true, err
 		}
 		streams += found
-		for _, in := range old {
-			place, hasGroup := places[in.base+"samples"]
-			oldest := k.position(in)
+		for _, ks := range old {
+			place, hasGroup := places[ks.base+"samples"]
+			oldest := k.position(ks)
 			if hasGroup {
 				groups++
 			}
 			if hasGroup && place != streamStart {
 				var n int
-				n, oldest, err = k.coolPart(ctx, in, place, before)
+				n, oldest, err = k.coolKeyspace(ctx, ks, place, before)
 				if exchanges += n; err != nil {
 					return exchanges, true, err
 				}
@@ -90,8 +90,8 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 			switch {
 			case oldest == "":
 			case len(waiting) < coolWaiting:
-				waiting[in.base] = oldest
-			default: // the next call looks at all parts from the oldest of these times on
+				waiting[ks.base] = oldest
+			default: // the next call checks all keyspaces from the oldest of these times on
 				from = earlier(from, oldest)
 			}
 		}
@@ -112,8 +112,8 @@ func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
 	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.opt.Now(), lease)
 }
 
-// position returns the time from which on the Cooler has not looked at the sessions of a part.
-func (k *Cooler) position(in part) string { return cmp.Or(k.waiting[in.base], k.from) }
+// position returns the time of the first sessions of a keyspace that the Cooler has not checked.
+func (k *Cooler) position(ks keyspace) string { return cmp.Or(k.waiting[ks.base], k.from) }
 
 // earlier returns the earlier of two scores.
 func earlier(a, b string) string {
@@ -123,12 +123,12 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(integer(a), integer(b)), 10)
 }
 
-// look returns the parts with sessions that the Cooler has not looked at, the places of the group in
-// the streams of these parts, and the number of their streams.
-func (k *Cooler) look(ctx context.Context, parts []part, before time.Time) (old []part, places map[string]string, streams int, err error) {
+// findOld returns the keyspaces with sessions that the Cooler has not checked, the places of the group in
+// the streams of these keyspaces, and the number of their streams.
+func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (old []keyspace, places map[string]string, streams int, err error) {
 	err = k.store.do(ctx, "cool", func(c client) error {
-		first, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-			return p.ZRangeByScore(ctx, in.base+"seen", &goredis.ZRangeBy{Min: k.position(in), Max: "(" + score(before), Count: 1})
+		first, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: k.position(ks), Max: "(" + score(before), Count: 1})
 		})
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (k *Cooler) look(ctx context.Context, parts []part, before time.Time) (old 
 		var keys []string
 		for i, cmd := range first {
 			if len(cmd.Val()) > 0 {
-				old, keys = append(old, parts[i]), append(keys, parts[i].base+"samples")
+				old, keys = append(old, keyspaces[i]), append(keys, keyspaces[i].base+"samples")
 			}
 		}
 		places, streams, err = groupPlacesOf(ctx, c, keys, k.group)
@@ -145,12 +145,12 @@ func (k *Cooler) look(ctx context.Context, parts []part, before time.Time) (old 
 	return old, places, streams, err
 }
 
-// coolPart cools the sessions of a part. The group acknowledges a stream in order, so all entries up
-// to its place are in the lake. waits is the time of the oldest session that waits for the group or for
-// a settlement, "" without such a session.
-func (k *Cooler) coolPart(ctx context.Context, in part, place string, before time.Time) (exchanges int, waits string, err error) {
+// coolKeyspace cools the sessions of a keyspace. The group acknowledges a stream in order, so all entries
+// up to its place have been exported. waits is the time of the oldest session that waits for the group or
+// for a settlement, "" without such a session.
+func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(place, "-")
-	from, last, same := k.position(in), "", int64(0) // same: sessions up to last that were seen at the time from
+	from, last, same := k.position(ks), "", int64(0) // same: sessions up to last that were seen at the time from
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, waits, err
@@ -158,14 +158,14 @@ func (k *Cooler) coolPart(ctx context.Context, in part, place string, before tim
 		var list []goredis.Z
 		counts, err := ask(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
 			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Offset: max(same-1, 0), Count: coolStep}
-			if list, err = c.ZRangeByScoreWithScores(ctx, in.base+"seen", by).Result(); err != nil || len(list) == 0 {
+			if list, err = c.ZRangeByScoreWithScores(ctx, ks.base+"seen", by).Result(); err != nil || len(list) == 0 {
 				return nil, err
 			}
 			args := []any{ms, seq, score(before)}
 			for _, z := range list {
 				args = append(args, z.Member)
 			}
-			return k.store.runScript(ctx, c, "cool", in, args...).Int64Slice()
+			return k.store.runScript(ctx, c, "cool", ks, args...).Int64Slice()
 		})
 		if err != nil {
 			return exchanges, waits, fmt.Errorf("cool sessions: %w", err)

@@ -68,7 +68,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: ourTenant, ID: sid(1)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := s.NewestSamples(t.Context(), ourTenant, session.Stretch{Most: 10}); err != nil || len(p.List) != 1 {
+	if p, err := s.NewestSamples(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
 		t.Errorf("got samples %v, error %v, want one", p.List, err)
 	}
 }

@@ -32,9 +32,9 @@ type counterRow struct {
 // settlement. If settlements never pause, the last sessions may be counted in some rows only.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
-		parts := s.partsOf(tenant)
-		upTo := s.progress.settled(len(parts)) // of a shard without counters, which one command finds
-		used, err := s.shardsWithCounters(ctx, c, parts)
+		keyspaces := s.keyspacesOf(tenant)
+		upTo := s.progress.settled(len(keyspaces)) // of a shard without counters, which one command finds
+		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}
-			rows, numbers, ok, err := s.readGroup(ctx, c, parts, group)
+			rows, numbers, ok, err := s.readGroup(ctx, c, keyspaces, group)
 			if err == nil {
 				err = addRows(sums, rows)
 			}
@@ -69,8 +69,8 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 }
 
 // shardsWithCounters returns the shards in which a tenant has counters.
-func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) (shards []int, err error) {
-	sizes, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.base+"counters") })
+func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []keyspace) (shards []int, err error) {
+	sizes, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.base+"counters") })
 	for i := range sizes {
 		if sizes[i].Val() > 0 {
 			shards = append(shards, i)
@@ -79,19 +79,19 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, parts []part) 
 	return shards, err
 }
 
-// readGroup reads the rows of some parts, and the number of the last settlement in each part. exact
+// readGroup reads the rows of some keyspaces, and the number of the last settlement in each keyspace. exact
 // reports that the rows contain the settlements up to the numbers, and no others.
-func (s *Store) readGroup(ctx context.Context, c client, parts []part, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
+func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
 	pending := slices.Clone(shards)
-	numbers, err = s.positions(ctx, c, parts, pending)
+	numbers, err = s.positions(ctx, c, keyspaces, pending)
 	for range counterReads {
 		if err == nil {
-			err = s.readCounters(ctx, c, parts, pending, rows)
+			err = s.readCounters(ctx, c, keyspaces, pending, rows)
 		}
 		var latest map[int]string
 		if err == nil {
-			latest, err = s.positions(ctx, c, parts, pending)
+			latest, err = s.positions(ctx, c, keyspaces, pending)
 		}
 		if err != nil {
 			return nil, nil, false, err
@@ -147,9 +147,11 @@ func toDeltas(sums map[string]map[string]int64) (list []trial.Delta, err error) 
 	return list, nil
 }
 
-// positions returns the positions of the counters in some parts.
-func (s *Store) positions(ctx context.Context, c client, parts []part, shards []int) (map[int]string, error) {
-	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd { return p.HGet(ctx, parts[i].lists+"t", "moved") })
+// positions returns the positions of the counters in some keyspaces.
+func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
+	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
+		return p.HGet(ctx, keyspaces[i].lists+"t", "moved")
+	})
 	out := map[int]string{}
 	for n, cmd := range cmds {
 		out[shards[n]] = cmd.Val()
@@ -157,14 +159,14 @@ func (s *Store) positions(ctx context.Context, c client, parts []part, shards []
 	return out, err
 }
 
-// readCounters reads the counters of some parts, in few round trips over all parts.
-func (s *Store) readCounters(ctx context.Context, c client, parts []part, shards []int, rows map[int][]counterRow) error {
+// readCounters reads the counters of some keyspaces, in few round trips over all keyspaces.
+func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
 	type question struct {
 		part      int
 		key, name string
 	}
 	indexes, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
-		return p.HGetAll(ctx, parts[i].base+"counters")
+		return p.HGetAll(ctx, keyspaces[i].base+"counters")
 	})
 	if err != nil {
 		return err
@@ -178,7 +180,7 @@ func (s *Store) readCounters(ctx context.Context, c client, parts []part, shards
 	}
 	for chunk := range slices.Chunk(questions, 1000) {
 		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, parts[q.part].base+"c:"+q.key)
+			return p.HGetAll(ctx, keyspaces[q.part].base+"c:"+q.key)
 		})
 		if err != nil {
 			return err
@@ -195,7 +197,7 @@ func (s *Store) readCounters(ctx context.Context, c client, parts []part, shards
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
-		p.add(tenantSpot(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
+		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
 	}
 	return s.commit(ctx, "raise", p, tenant)
 }
@@ -203,7 +205,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 // Maxima returns the values that Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	all, err := ask(ctx, s, "maxima", func(c client) (map[string]string, error) {
-		return c.HGetAll(ctx, s.key(tenantSpot(tenant), "maxima")).Result()
+		return c.HGetAll(ctx, s.key(tenantLocation(tenant), "maxima")).Result()
 	})
 	for name, v := range all {
 		i := strings.LastIndexByte(name, 0)
@@ -224,7 +226,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 // Priors returns the newest priors and the version of the priors; 0: none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
-		return c.HMGet(ctx, s.key(tenantSpot(tenant), "priors"), "v", "d").Result()
+		return c.HMGet(ctx, s.key(tenantLocation(tenant), "priors"), "v", "d").Result()
 	})
 	if err != nil || len(v) != 2 || v[0] == nil {
 		return 0, nil, err
@@ -239,7 +241,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 // PutPriors publishes priors as version from+1, if from is still the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.change(ctx, "put priors", []string{tenant}, func(c client) error {
-		ok, err = s.script(ctx, c, "priors", tenantSpot(tenant), from, from+1, data).Bool()
+		ok, err = s.script(ctx, c, "priors", tenantLocation(tenant), from, from+1, data).Bool()
 		return err
 	})
 	return err == nil && ok, err
@@ -247,13 +249,13 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 
 // Meta returns one of precept's own values.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	return s.value(ctx, "meta", spot{}, "values", key)
+	return s.value(ctx, "meta", location{}, "values", key)
 }
 
 // value returns a field of a hash.
-func (s *Store) value(ctx context.Context, op string, sp spot, key, field string) (value []byte, ok bool, err error) {
+func (s *Store) value(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
-		text, err := c.HGet(ctx, s.key(sp, key), field).Result()
+		text, err := c.HGet(ctx, s.key(loc, key), field).Result()
 		if err == nil {
 			value, ok = []byte(text), true
 		}

@@ -112,13 +112,13 @@ func changes() []storeCall {
 		act("set aside", func(ctx context.Context, s *redis.Store) error {
 			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
 		}),
-		act("jot", func(ctx context.Context, s *redis.Store) error {
+		act("write notes", func(ctx context.Context, s *redis.Store) error {
 			return s.WriteNotes(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
 		}),
-		act("leave", func(ctx context.Context, s *redis.Store) error {
+		act("put answer", func(ctx context.Context, s *redis.Store) error {
 			return s.PutAnswer(ctx, ourTenant, sid(1), "name", "text")
 		}),
 		act("consult", func(ctx context.Context, s *redis.Store) error {
@@ -189,11 +189,11 @@ func views() []storeCall {
 			return list, err
 		}),
 		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.Newest(ctx, ourTenant, session.Stretch{Most: 10})
+			p, err := s.Newest(ctx, ourTenant, session.ListRange{Limit: 10})
 			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
 		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.NewestSamples(ctx, ourTenant, session.Stretch{Most: 10})
+			p, err := s.NewestSamples(ctx, ourTenant, session.ListRange{Limit: 10})
 			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -206,7 +206,7 @@ func views() []storeCall {
 			delete(m, "bytes")
 			return m, err
 		}),
-		read("mark", func(ctx context.Context, s *redis.Store) (any, error) {
+		read("session note", func(ctx context.Context, s *redis.Store) (any, error) {
 			return two(s.SessionNote(ctx, ourTenant, sid(1)))
 		}),
 		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.TenantNote(ctx, ourTenant, "n")) }),

@@ -28,13 +28,13 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		if err != nil {
 			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
-		p.add(sessionSpot(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		p.add(sessionLocation(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
 		names = append(names, a.Tenant)
 	}
 	return s.commit(ctx, "set aside", p, names...)
 }
 
-// Readmit makes sessions due again that were set aside fewer than most times, and sessions that an
+// Readmit makes sessions due again that were set aside fewer than maxTries times, and sessions that an
 // earlier release closed without a settlement. Readmit returns the number of sessions.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	p := newPlan("aside")
 	err = s.eachAside(ctx, "readmit", func(tenant, field, value string) error {
 		if tries, _ := strconv.Atoi(value[1:asideHead]); strings.HasPrefix(value, "1") && tries < maxTries {
-			p.add(sessionSpot(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
+			p.add(sessionLocation(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
 		}
 		return nil
 	})
@@ -59,17 +59,17 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 
 // eachAside calls fn with all marks. A field is a session and an exchange.
 func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
-	all := func(p goredis.Pipeliner, in part) *goredis.MapStringStringCmd {
-		return p.HGetAll(ctx, in.lists+"aside")
+	all := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
+		return p.HGetAll(ctx, ks.lists+"aside")
 	}
-	return askAll(ctx, s, op, s.lists, all, func(in part, marks *goredis.MapStringStringCmd) error {
+	return askAll(ctx, s, op, s.lists, all, func(ks keyspace, marks *goredis.MapStringStringCmd) error {
 		const size = len(session.ID{})
 		for field, value := range marks.Val() {
 			if len(field) < size || len(value) < asideHead {
-				return fmt.Errorf("%w: a mark is cut", ErrCorrupt)
+				return fmt.Errorf("%w: the mark of a session that is set aside is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
-			if err := fn(in.owner(tenant), field[:size]+exchange, value); err != nil {
+			if err := fn(ks.owner(tenant), field[:size]+exchange, value); err != nil {
 				return err
 			}
 		}
@@ -105,8 +105,8 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 // Unsampled returns the number of exchanges without a sample in settled sessions and in sessions
 // that are set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
-	late := func(p goredis.Pipeliner, in part) *goredis.StringCmd { return p.HGet(ctx, in.lists+"t", "late") }
-	err = askAll(ctx, s, "unsampled", s.lists, late, func(_ part, cmd *goredis.StringCmd) error {
+	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd { return p.HGet(ctx, ks.lists+"t", "late") }
+	err = askAll(ctx, s, "unsampled", s.lists, late, func(_ keyspace, cmd *goredis.StringCmd) error {
 		n += integer(cmd.Val())
 		return nil
 	})
@@ -136,7 +136,7 @@ func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []ses
 		return 0, err
 	}
 	exchanges, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.IntCmd {
-		return p.HLen(ctx, s.key(sessionSpot(w.tenant, w.id), "x:"+w.id.String()))
+		return p.HLen(ctx, s.key(sessionLocation(w.tenant, w.id), "x:"+w.id.String()))
 	})
 	for i := range exchanges {
 		if !settled[i].Val() {

@@ -50,7 +50,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			p.add(sessionSpot(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
+			p.add(sessionLocation(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
 			ids = append(ids, id)
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
-		values := pipe.HVals(ctx, s.key(sessionSpot(tenant, id), "f:"+id.String()))
+		values := pipe.HVals(ctx, s.key(sessionLocation(tenant, id), "f:"+id.String()))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -103,37 +103,37 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 // in a random order and from all shards: replicas that share the work take different sessions.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	const size = len(session.ID{})
-	found, total := map[part][]string{}, 0
+	found, total := map[keyspace][]string{}, 0
 	err = s.do(ctx, "unsettled", func(c client) error {
-		parts, err := s.lists(ctx, c)
-		for share := 0; err == nil && len(parts) > 0 && total < limit; {
-			share += (limit - total + len(parts) - 1) / len(parts)
-			members, failed := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-				return p.SRandMemberN(ctx, in.lists+"unsettled", int64(share))
+		keyspaces, err := s.lists(ctx, c)
+		for share := 0; err == nil && len(keyspaces) > 0 && total < limit; {
+			share += (limit - total + len(keyspaces) - 1) / len(keyspaces)
+			members, failed := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+				return p.SRandMemberN(ctx, ks.lists+"unsettled", int64(share))
 			})
 			if failed != nil {
 				return failed
 			}
-			var more []part // parts that may have further sessions are read again, with a larger share
-			for i, in := range parts {
-				if total += len(members[i].Val()) - len(found[in]); len(members[i].Val()) == share {
-					more = append(more, in)
+			var more []keyspace // keyspaces that may have further sessions are read again, with a larger share
+			for i, ks := range keyspaces {
+				if total += len(members[i].Val()) - len(found[ks]); len(members[i].Val()) == share {
+					more = append(more, ks)
 				}
-				found[in] = members[i].Val()
+				found[ks] = members[i].Val()
 			}
-			parts = more
+			keyspaces = more
 		}
 		return err
 	})
-	for remaining := true; remaining && len(list) < limit; { // one of each part at a time, the parts in the random order of the map
+	for remaining := true; remaining && len(list) < limit; { // one of each keyspace at a time, the keyspaces in the random order of the map
 		remaining = false
-		for in, members := range found {
+		for ks, members := range found {
 			if len(members) == 0 || len(list) >= limit {
 				continue
 			}
-			remaining, found[in] = true, members[1:]
+			remaining, found[ks] = true, members[1:]
 			if m := members[0]; len(m) >= size {
-				list = append(list, session.Unsettled{Tenant: in.owner(m[size:]), ID: toID(m)})
+				list = append(list, session.Unsettled{Tenant: ks.owner(m[size:]), ID: toID(m)})
 			}
 		}
 	}
@@ -157,8 +157,8 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 // after on: "", or the place last of the previous call. Each shard has an equal share of the limit.
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
-		parts, places := s.partsOf(tenant), parsePlaces(after)
-		latest, err := s.newestFeedback(ctx, c, parts)
+		keyspaces, places := s.keyspacesOf(tenant), parsePlaces(after)
+		latest, err := s.newestFeedback(ctx, c, keyspaces)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		share := limit / max(len(shards), 1)
 		pages, err := piped(ctx, c, shards, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
 			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(share)}
-			return p.ZRangeByScoreWithScores(ctx, parts[shard].base+"told", by)
+			return p.ZRangeByScoreWithScores(ctx, keyspaces[shard].base+"told", by)
 		})
 		if err != nil {
 			return err
@@ -196,13 +196,13 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 
 // newestFeedback returns the place of the newest feedback on an open session in each shard; shards without
 // feedback are left out.
-func (s *Store) newestFeedback(ctx context.Context, c client, parts []part) (map[int]int64, error) {
+func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
-	cmds, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) goredis.Cmder {
-		if in.head == "" {
-			return p.HGet(ctx, in.lists+"t", "told")
+	cmds, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
+		if ks.head == "" {
+			return p.HGet(ctx, ks.lists+"t", "told")
 		}
-		return p.ZScore(ctx, in.lists+"told", in.tenant)
+		return p.ZScore(ctx, ks.lists+"told", ks.tenant)
 	})
 	for i, cmd := range cmds {
 		switch cmd := cmd.(type) {
@@ -251,7 +251,7 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 		member, _ := z.Member.(string)
 		ids[i] = toID(member)
 		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
-		values[i] = pipe.HVals(ctx, s.key(sessionSpot(tenant, ids[i]), "f:"+ids[i].String()))
+		values[i] = pipe.HVals(ctx, s.key(sessionLocation(tenant, ids[i]), "f:"+ids[i].String()))
 	}
 	if len(list) == 0 {
 		return nil, nil, nil
@@ -300,7 +300,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	k, n := echoBytes(key), 0
 	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
-		n, err = s.script(ctx, c, "park", tenantSpot(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
@@ -319,7 +319,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	add, free := newPlan("feedback"), newPlan("unpark")
 	var ids []session.ID
 	err := s.do(ctx, "join feedback", func(c client) error {
-		home := tenantSpot(tenant)
+		home := tenantLocation(tenant)
 		waiting, err := c.ZCard(ctx, s.key(home, "parked")).Result()
 		if err != nil || waiting == 0 { // the usual case
 			return err
@@ -338,7 +338,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 				if e, err := unpackEntry(value); err == nil {
 					entryScore = score(e.At)
 				}
-				add.add(sessionSpot(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
+				add.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
 				free.add(home, b, hex.EncodeToString([]byte(b)), field, value)
 				ids = append(ids, id)
 			}
@@ -357,10 +357,10 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 // PurgeParked deletes parked feedback from before a time and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var tenants []string // tenants with parked feedback
-	size := func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.ZCard(ctx, in.base+"parked") }
-	err = askAll(ctx, s, "purge parked feedback", s.parkedParts, size, func(in part, cmd *goredis.IntCmd) error {
+	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
+	err = askAll(ctx, s, "purge parked feedback", s.parkedKeyspaces, size, func(ks keyspace, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {
-			tenants = append(tenants, in.tenant)
+			tenants = append(tenants, ks.tenant)
 		}
 		return nil
 	})
@@ -381,7 +381,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := callItems; deleted == callItems; n += deleted {
 		deleted, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
-			return s.script(ctx, c, "purge", tenantSpot(tenant), bound, callItems).Int()
+			return s.script(ctx, c, "purge", tenantLocation(tenant), bound, callItems).Int()
 		})
 		if err != nil {
 			return n, err

@@ -121,7 +121,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)
-		p.add(spot{kind: spotMarks, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
+		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
 	}
 	return s.commit(ctx, "opt out", p)
 }
@@ -130,7 +130,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
 		name := optOutName(id)
-		text, err := c.Get(ctx, s.key(spot{kind: spotMarks, hash: name[0]}, fmt.Sprintf("optout:%x", name))).Result()
+		text, err := c.Get(ctx, s.key(location{kind: shardKeys, hash: name[0]}, fmt.Sprintf("optout:%x", name))).Result()
 		if err != nil {
 			return err
 		}

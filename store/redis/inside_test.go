@@ -77,7 +77,7 @@ func TestKeysHashForeignNames(t *testing.T) {
 	s.shards.Store(maxShards)
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
-		k := s.partIn(maxShards, name, 7).base
+		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
 			t.Errorf("%.20q makes the key %.60q", name, k)
 		}
@@ -130,7 +130,7 @@ func TestWalkMergesManyParts(t *testing.T) {
 	defer s.Close()
 	random := rand.New(rand.NewPCG(3, 4))
 	lists := map[string][]int64{}
-	all := make([]part, parts)
+	all := make([]keyspace, parts)
 	var want []int64
 	for i := range all {
 		all[i].base = strconv.Itoa(i)

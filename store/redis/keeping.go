@@ -26,23 +26,23 @@ const sweepStep = 32
 // last snapshot until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := ask(ctx, s, "forget", func(c client) (int, error) {
-		return s.forget(ctx, c, s.part(sessionSpot(tenant, id)), "", string(id[:]))
+		return s.forget(ctx, c, s.keyspace(sessionLocation(tenant, id)), "", string(id[:]))
 	})
 	return n > 0, err
 }
 
-// forget deletes sessions of one part that were last seen before a time, in one step, and then their
+// forget deletes sessions of one keyspace that were last seen before a time, in one step, and then their
 // index entries, which are in other shards.
-func (s *Store) forget(ctx context.Context, c client, in part, before string, ids ...string) (int, error) {
-	n, err := s.runScript(ctx, c, "forget", in, append([]any{before}, anys(ids)...)...).Int()
+func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
+	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, anys(ids)...)...).Int()
 	if err != nil {
 		return n, err
 	}
 	members := make([]string, len(ids))
 	for i, id := range ids {
-		members[i] = id + strings.TrimPrefix(in.head, "+")
+		members[i] = id + strings.TrimPrefix(ks.head, "+")
 	}
-	values, err := c.HMGet(ctx, in.lists+"gone", members...).Result()
+	values, err := c.HMGet(ctx, ks.lists+"gone", members...).Result()
 	if err != nil {
 		return n, err
 	}
@@ -52,17 +52,17 @@ func (s *Store) forget(ctx context.Context, c client, in part, before string, id
 			trails[members[i]] = trail
 		}
 	}
-	return n, s.unindex(ctx, c, in, trails)
+	return n, s.unindex(ctx, c, ks, trails)
 }
 
-// unindex deletes the index entries of deleted sessions of one part, by the lists of the entries, and
+// unindex deletes the index entries of deleted sessions of one keyspace, by the lists of the entries, and
 // then the lists.
-func (s *Store) unindex(ctx context.Context, c client, in part, trails map[string]string) error {
+func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
 	for member, trail := range trails {
 		for ; len(trail) >= entry && len(member) >= size; trail = trail[entry:] {
-			p.add(indexSpot(in.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
+			p.add(indexLocation(ks.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
 		}
 	}
 	if len(trails) == 0 {
@@ -71,17 +71,17 @@ func (s *Store) unindex(ctx context.Context, c client, in part, trails map[strin
 	if err := s.run(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, part{base: in.lists}, "gone", slices.Collect(maps.Keys(trails))...)
+	return s.discard(ctx, c, keyspace{base: ks.lists}, "gone", slices.Collect(maps.Keys(trails))...)
 }
 
 // unindexAll ends deletions that stopped before the index entries were deleted.
 func (s *Store) unindexAll(ctx context.Context) error {
-	lists := func(ctx context.Context, c client) (pending []part, err error) {
+	lists := func(ctx context.Context, c client) (pending []keyspace, err error) {
 		all, err := s.lists(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, in part) *goredis.IntCmd { return p.HLen(ctx, in.lists+"gone") })
+		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.lists+"gone") })
 		for i := range sizes {
 			if sizes[i].Val() > 0 {
 				pending = append(pending, all[i])
@@ -89,9 +89,11 @@ func (s *Store) unindexAll(ctx context.Context) error {
 		}
 		return pending, err
 	}
-	trails := func(p goredis.Pipeliner, in part) *goredis.MapStringStringCmd { return p.HGetAll(ctx, in.lists+"gone") }
-	return askAll(ctx, s, "retain", lists, trails, func(in part, cmd *goredis.MapStringStringCmd) error {
-		return s.unindex(ctx, s.client, in, cmd.Val())
+	trails := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
+		return p.HGetAll(ctx, ks.lists+"gone")
+	}
+	return askAll(ctx, s, "retain", lists, trails, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
+		return s.unindex(ctx, s.client, ks, cmd.Val())
 	})
 }
 
@@ -99,11 +101,11 @@ func (s *Store) unindexAll(ctx context.Context) error {
 // ForgetTenant returns the number of sessions. The tenant's name and its counters stay. After an
 // error the rest is still there: repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	parts := func(context.Context, client) ([]part, error) { return s.partsOf(tenant), nil }
-	sessions, err = s.sweep(ctx, "forget tenant", parts, "")
+	keyspaces := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
+	sessions, err = s.sweep(ctx, "forget tenant", keyspaces, "")
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {
-			home := s.part(tenantSpot(tenant))
+			home := s.keyspace(tenantLocation(tenant))
 			return errors.Join(s.discard(ctx, c, home, "notes"), s.discard(ctx, c, home, "jots"))
 		})
 	}
@@ -120,39 +122,39 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 // number. Retain works in steps of some milliseconds, at least one, and returns the error of ctx if
 // sessions are left.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
-	n, err := s.sweep(ctx, "retain", s.allParts, score(before))
+	n, err := s.sweep(ctx, "retain", s.allKeyspaces, score(before))
 	if err == nil {
 		err = s.unindexAll(ctx)
 	}
 	return n, err
 }
 
-// sweep deletes the sessions of parts that were last seen before a time ("": all sessions) in steps.
+// sweep deletes the sessions of keyspaces that were last seen before a time ("": all sessions) in steps.
 // The context is checked between the steps.
-func (s *Store) sweep(ctx context.Context, op string, parts func(ctx context.Context, c client) ([]part, error), before string) (n int, err error) {
+func (s *Store) sweep(ctx context.Context, op string, keyspaces func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
 		until = "(" + before
 	}
 	uncancelled := context.WithoutCancel(ctx)
-	remaining, err := ask(uncancelled, s, op, func(c client) ([]part, error) { return parts(uncancelled, c) })
+	remaining, err := ask(uncancelled, s, op, func(c client) ([]keyspace, error) { return keyspaces(uncancelled, c) })
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return 0, err
 	}
-	oldest := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-		return p.ZRangeByScore(uncancelled, in.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep})
+	oldest := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+		return p.ZRangeByScore(uncancelled, ks.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: until, Count: sweepStep})
 	}
 	stopped := false
 	for len(remaining) > 0 && err == nil && !stopped {
-		var next []part
-		parts := func(context.Context, client) ([]part, error) { return remaining, nil }
-		err = askAll(uncancelled, s, op, parts, oldest, func(in part, cmd *goredis.StringSliceCmd) error {
+		var next []keyspace
+		keyspaces := func(context.Context, client) ([]keyspace, error) { return remaining, nil }
+		err = askAll(uncancelled, s, op, keyspaces, oldest, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
 			if stopped = stopped || n > 0 && ctx.Err() != nil; stopped || len(cmd.Val()) == 0 {
 				return nil
 			}
-			deleted, err := s.forget(uncancelled, s.client, in, before, cmd.Val()...)
+			deleted, err := s.forget(uncancelled, s.client, ks, before, cmd.Val()...)
 			n += deleted
-			next = append(next, in)
+			next = append(next, ks)
 			return err
 		})
 		remaining = next
@@ -169,28 +171,28 @@ func (s *Store) sweep(ctx context.Context, op string, parts func(ctx context.Con
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "sessions"}
 	m := map[string]int64{}
-	totals := func(p goredis.Pipeliner, in part) *goredis.SliceCmd { return p.HMGet(ctx, in.lists+"t", names...) }
-	err := askAll(ctx, s, "stats", s.lists, totals, func(_ part, cmd *goredis.SliceCmd) error {
+	totals := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd { return p.HMGet(ctx, ks.lists+"t", names...) }
+	err := askAll(ctx, s, "stats", s.lists, totals, func(_ keyspace, cmd *goredis.SliceCmd) error {
 		for i, v := range cmd.Val() {
 			m[names[i]] += integer(v)
 		}
 		return nil
 	})
-	size := func(name, key string, parts func(ctx context.Context, c client) ([]part, error)) {
+	size := func(name, key string, keyspaces func(ctx context.Context, c client) ([]keyspace, error)) {
 		if err != nil {
 			return
 		}
 		m[name] = 0
-		err = askAll(ctx, s, "stats", parts, func(p goredis.Pipeliner, in part) *goredis.IntCmd {
-			return p.ZCard(ctx, in.base+key)
-		}, func(_ part, cmd *goredis.IntCmd) error {
+		err = askAll(ctx, s, "stats", keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd {
+			return p.ZCard(ctx, ks.base+key)
+		}, func(_ keyspace, cmd *goredis.IntCmd) error {
 			m[name] += cmd.Val()
 			return nil
 		})
 	}
-	size("parked", "parked", s.parkedParts)
+	size("parked", "parked", s.parkedKeyspaces)
 	if s.shards.Load() == 1 { // an earlier release did not count the sessions
-		size("sessions", "order", s.allParts)
+		size("sessions", "order", s.allKeyspaces)
 	}
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func digest(id string) string {
 
 // bucket returns the name of the hash that holds a small value of a tenant. The scripts compute the
 // same (common.lua).
-func (p part) bucket(kind, key string) string {
+func (p keyspace) bucket(kind, key string) string {
 	if p.head == "" {
 		return fmt.Sprintf("%s%s:%04x", p.base, kind, (int(key[6])<<8|int(key[7]))%16384)
 	}

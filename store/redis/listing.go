@@ -21,12 +21,12 @@ const (
 
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first.
 // Only the heads of sessions outside of the time range are read.
-func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", stretch, 1, s.readListed, func(c client, before string, count int) ([]ref, error) {
-		parts := s.partsOf(tenant)
-		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.ZSliceCmd {
+func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
+	return newest(ctx, s, "list sessions", within, 1, s.readListed, func(c client, before string, count int) ([]ref, error) {
+		keyspaces := s.keyspacesOf(tenant)
+		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
 			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: int64(count)}
-			return p.ZRevRangeByScoreWithScores(ctx, in.base+"order", by)
+			return p.ZRevRangeByScoreWithScores(ctx, ks.base+"order", by)
 		})
 		if err != nil {
 			return nil, err
@@ -41,11 +41,11 @@ func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stret
 }
 
 // NewestSamples returns a page of a tenant's samples likewise.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error) {
-	return newest(ctx, s, "list samples", stretch, 2, s.sampleDocs, func(c client, before string, count int) ([]ref, error) {
-		parts := s.partsOf(tenant)
-		pages, err := piped(ctx, c, parts, func(p goredis.Pipeliner, in part) *goredis.XMessageSliceCmd {
-			return p.XRevRangeN(ctx, in.base+"samples", cmp.Or(before, "+"), "-", int64(count))
+func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
+	return newest(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, before string, count int) ([]ref, error) {
+		keyspaces := s.keyspacesOf(tenant)
+		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
+			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(before, "+"), "-", int64(count))
 		})
 		lists := make([][]ref, len(pages))
 		for i, page := range pages {
@@ -55,9 +55,9 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch sessio
 	})
 }
 
-// mergeNewest merges lists that are ordered from new to old. A list with count references may continue, so
-// the result ends with the first end of such a list. The result is complete if it has fewer than count
-// references.
+// mergeNewest merges lists that are ordered from new to old. A list with count references may have
+// further references, so the result ends at the newest of the last references of such lists. A result
+// with fewer than count references is complete.
 func mergeNewest(lists [][]ref, count int) (refs []ref) {
 	end := place{math.MinInt64, math.MinInt64}
 	for _, list := range lists {
@@ -70,23 +70,23 @@ func mergeNewest(lists [][]ref, count int) (refs []ref) {
 	return slices.DeleteFunc(refs, func(r ref) bool { return comparePlaces(r.place, end) < 0 })
 }
 
-// newest reads a page of a list. A place in the list consists of the given number of integers.
-// refsBefore returns the references before a place ("": the newest), all references if it returns
-// less than most, and load the values of references.
-func newest[T any](ctx context.Context, s *Store, op string, stretch session.Stretch, numbers int,
+// newest returns a page of a list. A place in the list consists of the given number of integers.
+// refsBefore returns at most count references before a place ("": the newest references); fewer than
+// count mean that no further reference exists. load returns the values of references.
+func newest[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
 	before := ""
-	if stretch.After != "" {
-		parts := strings.Split(stretch.After, "-")
-		for _, part := range parts {
-			if _, err := strconv.ParseUint(part, 10, 63); err != nil || len(parts) != numbers {
+	if within.After != "" {
+		keyspaces := strings.Split(within.After, "-")
+		for _, part := range keyspaces {
+			if _, err := strconv.ParseUint(part, 10, 63); err != nil || len(keyspaces) != numbers {
 				return p, fmt.Errorf("redis: %w", session.ErrPlace)
 			}
 		}
-		before = "(" + stretch.After
+		before = "(" + within.After
 	}
-	l := newList(stretch)
+	l := newList(within)
 	count := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
 		for !l.done() {
@@ -121,15 +121,15 @@ type list struct {
 	atEnd    bool
 }
 
-func newList(stretch session.Stretch) *list {
-	l := &list{limit: min(max(stretch.Most, 1), pageRefs), more: true}
-	l.from, l.to = bounds(stretch.Since, stretch.Until)
+func newList(within session.ListRange) *list {
+	l := &list{limit: min(max(within.Limit, 1), pageRefs), more: true}
+	l.from, l.to = bounds(within.Since, within.Until)
 	return l
 }
 
 func (l *list) done() bool { return l.atEnd || len(l.chosen) == l.limit || l.scanned >= listedScan }
 
-// add adds references that are in the time range. all reports that no references follow.
+// add adds the references that are in the time range. complete reports that no references follow.
 func (l *list) add(refs []ref, complete bool) {
 	for i, r := range refs {
 		l.last = r.place

@@ -99,7 +99,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			sizes, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
-				return p.Exists(ctx, s.partOf(1, tenantSpot(tenant)).base+"seen")
+				return p.Exists(ctx, s.keyspaceOf(1, tenantLocation(tenant)).base+"seen")
 			})
 			if err != nil {
 				return err
@@ -150,10 +150,10 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 func (m *migrator) state() string { return m.s.commonKey("moving") }
 
 // old returns the keys of a tenant in the old layout.
-func (m *migrator) old(tenant string) part { return m.s.partOf(1, tenantSpot(tenant)) }
+func (m *migrator) old(tenant string) keyspace { return m.s.keyspaceOf(1, tenantLocation(tenant)) }
 
-// new returns the keys of a spot in the shards.
-func (m *migrator) new(sp spot) part { return m.s.partOf(m.o.Shards, sp) }
+// new returns the keys of a location in the shards.
+func (m *migrator) new(loc location) keyspace { return m.s.keyspaceOf(m.o.Shards, loc) }
 
 // claim acquires or renews the lease, and extends the freeze of the tenants.
 func (m *migrator) claim(ctx context.Context) error {

@@ -80,7 +80,7 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 	}
 	pipe := c.Pipeline()
 	pipe.Set(ctx, base+"t", movedMark, 0)
-	home := m.s.partOf(m.o.Shards, tenantSpot(tenant)).base
+	home := m.s.keyspaceOf(m.o.Shards, tenantLocation(tenant)).base
 	pipe.Del(ctx, home+"movingsums")
 	pipe.Del(ctx, home+"movingaside")
 	_, err = pipe.Exec(ctx)
@@ -107,7 +107,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 		var keys []string
 		starts := map[string]bool{} // the keys of immigrate.lua in the shards of the sessions
 		for i, id := range ids {
-			starts[m.new(sessionSpot(tenant, toID(id))).base+"moving"] = true
+			starts[m.new(sessionLocation(tenant, toID(id))).base+"moving"] = true
 			for _, kind := range kinds {
 				keys = append(keys, old.base+string(kind)+":"+toID(id).String())
 			}

@@ -45,7 +45,7 @@ func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	for {
 		args := append([]any{migratePage, m.s.commonKey("")}, anys(ids)...)
 		var err error
-		if ids, err = m.s.runScript(ctx, c, "changed", part{base: m.s.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
+		if ids, err = m.s.runScript(ctx, c, "changed", keyspace{base: m.s.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
 			return err
 		}
 		names := make([]string, len(ids))
@@ -81,7 +81,7 @@ func (m *migrator) copyMarks(ctx context.Context, c client, names []string) erro
 			if !ok || err != nil || lives[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
 				continue
 			}
-			p.add(spot{kind: spotMarks, hash: raw[0]}, string(raw), turns, items, millis(lives[i].Val()))
+			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, millis(lives[i].Val()))
 		}
 	}
 	return m.s.run(ctx, c, p)

@@ -55,7 +55,7 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	base := m.old(tenant).base
 	for ids := []string(nil); ; {
 		args := append([]any{migratePage, base}, anys(ids)...)
-		ids, err = m.s.runScript(ctx, c, "changed", part{base: base + "moving:"}, args...).StringSlice()
+		ids, err = m.s.runScript(ctx, c, "changed", keyspace{base: base + "moving:"}, args...).StringSlice()
 		if err == nil && len(ids) == 0 {
 			return m.copyStream(ctx, c, tenant)
 		}
@@ -206,13 +206,13 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 			id, v := string(e.source.id[:]), values[i].Val()
 			if e.kind != "e" {
 				if v == id {
-					add.add(indexSpot(tenant, e.key), "i", id, e.key)
+					add.add(indexLocation(tenant, e.key), "i", id, e.key)
 				}
 				continue
 			}
 			for ; len(v) >= 24; v = v[24:] {
 				if v[8:24] == id {
-					add.add(indexSpot(tenant, e.key), "e", id, e.key, v[:8])
+					add.add(indexLocation(tenant, e.key), "e", id, e.key, v[:8])
 				}
 			}
 		}
@@ -259,8 +259,8 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	}
 	pipe, before := c.Pipeline(), make([]copied, len(list))
 	for i, r := range list {
-		in := m.new(sessionSpot(tenant, r.id))
-		before[i] = copied{pipe.Get(ctx, in.base+"k:"+r.id.String()), pipe.HGetAll(ctx, in.base+"m:"+r.id.String())}
+		ks := m.new(sessionLocation(tenant, r.id))
+		before[i] = copied{pipe.Get(ctx, ks.base+"k:"+r.id.String()), pipe.HGetAll(ctx, ks.base+"m:"+r.id.String())}
 	}
 	if err := each(ctx, pipe); err != nil {
 		return err
@@ -269,13 +269,13 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	lists, unindex := newPlan("immigrate"), newPlan("unindex")
 	lists.shards, unindex.shards = m.o.Shards, m.o.Shards
 	for i, r := range list {
-		sp := sessionSpot(tenant, r.id)
-		in, id := m.new(sp), string(r.id[:])
+		loc := sessionLocation(tenant, r.id)
+		ks, id := m.new(loc), string(r.id[:])
 		for _, entry := range r.deletedEntries(before[i].entries.Val()) {
-			pipe.XDel(ctx, in.base+"samples", entry)
+			pipe.XDel(ctx, ks.base+"samples", entry)
 		}
 		for n, kind := range kinds {
-			if key := in.base + string(kind) + ":" + r.id.String(); r.dumps[n].Val() == "" {
+			if key := ks.base + string(kind) + ":" + r.id.String(); r.dumps[n].Val() == "" {
 				pipe.Del(ctx, key)
 			} else {
 				pipe.RestoreReplace(ctx, key, 0, r.dumps[n].Val())
@@ -283,12 +283,12 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 		}
 		if r.scores[0].Err() != nil { // the session has left
 			for trail := before[i].trail.Val(); len(trail) >= 9; trail = trail[9:] {
-				unindex.add(indexSpot(tenant, trail[1:9]), trail[:1], trail[1:9], id)
+				unindex.add(indexLocation(tenant, trail[1:9]), trail[:1], trail[1:9], id)
 			}
-			lists.add(sp, id, "", "", "", "", "0")
+			lists.add(loc, id, "", "", "", "", "0")
 			continue
 		}
-		lists.add(sp, r.lists()...)
+		lists.add(loc, r.lists()...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
@@ -327,7 +327,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 				return fmt.Errorf("%w: a sample names the session %q", ErrCorrupt, text("session"))
 			}
 			ms, _, _ := strings.Cut(e.ID, "-")
-			p.add(sessionSpot(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
+			p.add(sessionLocation(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
 		}
 		position = entries[len(entries)-1].ID
 		if err := m.s.run(ctx, c, p); err != nil {

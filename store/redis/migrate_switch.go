@@ -66,7 +66,7 @@ func (m *migrator) finish(ctx context.Context, names []string) error {
 		if err := m.stillFrozen(ctx, c, names...); err != nil {
 			return err
 		}
-		done, err := m.s.runScript(ctx, c, "switch", m.s.partOf(m.o.Shards, spot{}), m.o.Shards, deadline.UnixMilli()).Int()
+		done, err := m.s.runScript(ctx, c, "switch", m.s.keyspaceOf(m.o.Shards, location{}), m.o.Shards, deadline.UnixMilli()).Int()
 		if err == nil && done == 0 {
 			err = errThawed
 		}

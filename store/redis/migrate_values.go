@@ -14,7 +14,7 @@ import (
 
 // copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
-	old, home := m.old(tenant).base, m.new(tenantSpot(tenant))
+	old, home := m.old(tenant).base, m.new(tenantLocation(tenant))
 	// An earlier call that was killed may have copied rows and parked feedback that have left.
 	for _, set := range []struct {
 		base   string
@@ -98,14 +98,14 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 	p := newPlan("sums")
 	p.shards = m.o.Shards
 	for _, name := range []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "late", "sessions"} {
-		p.add(tenantSpot(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
+		p.add(tenantLocation(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
 	}
 	return m.s.run(ctx, c, p)
 }
 
 // copyAside copies the marks of sessions that are set aside.
 func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error {
-	copied := m.new(tenantSpot(tenant)).base + "movingaside"
+	copied := m.new(tenantLocation(tenant)).base + "movingaside"
 	earlier, err := c.SMembers(ctx, copied).Result()
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	if err != nil || len(earlier)+len(marks) == 0 {
 		return err
 	}
-	lists := func(field string) string { return m.new(sessionSpot(tenant, toID(field))).lists }
+	lists := func(field string) string { return m.new(sessionLocation(tenant, toID(field))).lists }
 	for field := range marks {
 		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 	pipe := c.Pipeline()
 	for field, trail := range deletions {
 		if len(field) >= size {
-			pipe.HSet(ctx, m.new(sessionSpot(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
+			pipe.HSet(ctx, m.new(sessionLocation(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
 		}
 	}
 	_, err = pipe.Exec(ctx)
@@ -190,12 +190,12 @@ func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]stri
 	keys := map[string]bool{}
 	if len(ids) > m.o.Shards {
 		for shard := range m.o.Shards {
-			keys[m.s.partIn(m.o.Shards, tenant, shard).base+"samples"] = true
+			keys[m.s.tenantKeyspace(m.o.Shards, tenant, shard).base+"samples"] = true
 		}
 		return slices.Collect(maps.Keys(keys)), err
 	}
 	for _, id := range ids {
-		keys[m.new(sessionSpot(tenant, toID(id))).base+"samples"] = true
+		keys[m.new(sessionLocation(tenant, toID(id))).base+"samples"] = true
 	}
 	return slices.Collect(maps.Keys(keys)), err
 }

@@ -11,7 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// progress holds the positions of tenants, so that Moved reads only the shards that have changed.
+// progress holds the positions up to which Moved has read each shard and each tenant, so that Moved
+// reads only the shards that have changed.
 type progress struct {
 	mu            sync.Mutex
 	read          []shardPosition            // of each shard; nil: Moved has not ended yet
@@ -110,51 +111,53 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	for _, name := range follow {
 		followed[name] = true
 	}
-	parts := func(ctx context.Context, c client) (asked []part, err error) {
+	keyspaces := func(ctx context.Context, c client) (wanted []keyspace, err error) {
 		all, err := s.lists(ctx, c)
-		for _, in := range all {
-			out[in.tenant] = session.Position{}
-			if !s.progress.oldLayoutRead || followed[in.tenant] {
-				asked = append(asked, in)
+		for _, ks := range all {
+			out[ks.tenant] = session.Position{}
+			if !s.progress.oldLayoutRead || followed[ks.tenant] {
+				wanted = append(wanted, ks)
 			}
 		}
-		return asked, err
+		return wanted, err
 	}
-	question := func(p goredis.Pipeliner, in part) *goredis.SliceCmd {
-		return p.HMGet(ctx, in.lists+"t", "moved", "told")
+	question := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
+		return p.HMGet(ctx, ks.lists+"t", "moved", "told")
 	}
-	err := askAll(ctx, s, "moved", parts, question, func(in part, cmd *goredis.SliceCmd) error {
+	err := askAll(ctx, s, "moved", keyspaces, question, func(ks keyspace, cmd *goredis.SliceCmd) error {
 		position := session.Position{}
 		position.Counters, _ = cmd.Val()[0].(string)
 		if place := integer(cmd.Val()[1]); place > 0 {
 			position.ProvisionalRewards = formatPlaces(map[int]int64{0: place})
 		}
-		out[in.tenant] = position
+		out[ks.tenant] = position
 		return nil
 	})
 	s.progress.oldLayoutRead = s.progress.oldLayoutRead || err == nil
 	return err
 }
 
-// look is a shard that has changed since the last look.
-type look struct {
+// shardChange is a shard that has changed since Moved read it last.
+type shardChange struct {
 	shard    int
 	from, to shardPosition
 }
 
 // readProgress reads the tenants that have changed in each shard, and adds the names to changed. Lock
 // s.progress.mu.
-func (s *Store) readProgress(ctx context.Context, c client, all []part, changed map[string]session.Position) error {
-	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, in part) *goredis.SliceCmd { return p.HMGet(ctx, in.lists+"t", "moved", "q") })
+func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
+	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
+		return p.HMGet(ctx, ks.lists+"t", "moved", "q")
+	})
 	if err != nil {
 		return err
 	}
 	st := &s.progress
 	read := st.read
-	if read == nil { // the first look, or a look after failed ones
+	if read == nil { // no earlier call has ended without an error
 		read, st.own, st.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
-	var looks []look
+	var shardChanges []shardChange
 	for i := range all {
 		to, from := shardPosition{integer(latest[i].Val()[0]), integer(latest[i].Val()[1])}, read[i]
 		if to.settled < from.settled || to.order < from.order { // the server has lost data: read everything
@@ -165,36 +168,36 @@ func (s *Store) readProgress(ctx context.Context, c client, all []part, changed 
 			}
 		}
 		if to != from {
-			looks = append(looks, look{i, from, to})
+			shardChanges = append(shardChanges, shardChange{i, from, to})
 		}
 	}
-	if err := s.readChanges(ctx, c, all, looks, changed); err != nil {
+	if err := s.readChanges(ctx, c, all, shardChanges, changed); err != nil {
 		return err
 	}
-	for _, l := range looks {
+	for _, l := range shardChanges {
 		st.read[l.shard] = l.to
 	}
 	return nil
 }
 
 // readChanges reads the tenants and the settlements of the shards that have changed. Lock s.progress.mu.
-func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []look, changed map[string]session.Position) error {
+func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shardChanges []shardChange, changed map[string]session.Position) error {
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
 	}
-	settled, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.ZSliceCmd {
+	settled, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
 		return p.ZRangeByScoreWithScores(ctx, all[l.shard].lists+"moved", after(l.from.settled))
 	})
 	if err != nil {
 		return err
 	}
-	feedback, err := piped(ctx, c, looks, func(p goredis.Pipeliner, l look) *goredis.ZSliceCmd {
+	feedback, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
 		return p.ZRangeByScoreWithScores(ctx, all[l.shard].lists+"told", after(l.from.order))
 	})
 	if err != nil {
 		return err
 	}
-	gaps, err := s.readLogs(ctx, c, all, looks)
+	gaps, err := s.readLogs(ctx, c, all, shardChanges)
 	if err != nil {
 		return err
 	}
@@ -211,7 +214,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 		}
 		return st.tenants[name]
 	}
-	for i, l := range looks {
+	for i, l := range shardChanges {
 		for _, z := range settled[i].Val() {
 			if tp := tenant(z); tp != nil {
 				st.change(tp)
@@ -236,7 +239,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []part, looks []l
 	return nil
 }
 
-// noteFeedback notes the place of the newest feedback in a shard.
+// noteFeedback stores the place of the newest feedback in a shard.
 func (tp *tenantProgress) noteFeedback(shard int, place int64) {
 	if tp.feedback == nil {
 		tp.feedback = map[int]int64{}
@@ -244,9 +247,9 @@ func (tp *tenantProgress) noteFeedback(shard int, place int64) {
 	tp.feedback[shard], tp.places = place, ""
 }
 
-// readPlaces reads the places of feedback of tenants that the reader follows since the last look, and
-// writes changed places as text. Lock s.progress.mu.
-func (s *Store) readPlaces(ctx context.Context, c client, all []part, follow []string) error {
+// readPlaces reads the places of feedback of tenants that the reader did not follow at the last call of
+// Moved, and writes changed places as text. The caller holds s.progress.mu.
+func (s *Store) readPlaces(ctx context.Context, c client, all []keyspace, follow []string) error {
 	type question struct {
 		tp    *tenantProgress
 		shard int

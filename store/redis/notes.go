@@ -15,9 +15,9 @@ import (
 
 // SessionNote returns the note of a session, or nil if the session has no note.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
-	err = s.do(ctx, "mark", func(c client) error {
+	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
-		new, old := pipe.HGet(ctx, s.key(tenantSpot(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
+		new, old := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 
 // TenantNote returns the note of a tenant with this key, or nil if no such note exists.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
-	data, _, err = s.value(ctx, "note", tenantSpot(tenant), "notes", key)
+	data, _, err = s.value(ctx, "note", tenantLocation(tenant), "notes", key)
 	return data, err
 }
 
@@ -42,7 +42,7 @@ const scanNotes = 500
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
-		it := c.HScan(ctx, s.key(tenantSpot(tenant), "notes"), 0, "", scanNotes).Iterator()
+		it := c.HScan(ctx, s.key(tenantLocation(tenant), "notes"), 0, "", scanNotes).Iterator()
 		for it.Next(ctx) {
 			if key := it.Val(); it.Next(ctx) && strings.HasPrefix(key, prefix) {
 				found[key] = it.Val()
@@ -61,12 +61,12 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions (marks) and of the tenant. Notes of missing sessions are
-// dropped; a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
-// transaction: the notes of sessions are stored with the notes of the tenant first, where SessionNote
-// finds them, and move to the sessions afterwards.
+// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and
+// a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
+// transaction, with the keys of the tenant, where SessionNote finds the notes of sessions. These notes
+// then move to the keys of their sessions.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
-	p, home := newPlan("jot"), tenantSpot(tenant)
+	p, home := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
 		p.add(home, "n", "notes", key, string(notes[key]))
 	}
@@ -76,7 +76,7 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session
 	if len(p.items) == 0 {
 		return ctx.Err()
 	}
-	return s.change(ctx, "jot", []string{tenant}, func(c client) error {
+	return s.change(ctx, "write notes", []string{tenant}, func(c client) error {
 		if err := s.run(ctx, c, p); err != nil {
 			return err
 		}
@@ -84,21 +84,22 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session
 	})
 }
 
-// moveSessionNotes moves notes of sessions to their sessions, also the notes that a failed call has left.
+// moveSessionNotes moves the notes of sessions from the keys of the tenant to the keys of the sessions,
+// with the notes that an earlier, failed call has not moved.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
-	key := s.key(tenantSpot(tenant), "jots")
+	key := s.key(tenantLocation(tenant), "jots")
 	jots, err := c.HGetAll(ctx, key).Result()
 	if err != nil || len(jots) == 0 {
 		return err
 	}
-	p := newPlan("jot")
+	p := newPlan("notes")
 	for id, text := range jots {
-		p.add(sessionSpot(tenant, toID(id)), "s", id, "jot", text)
+		p.add(sessionLocation(tenant, toID(id)), "s", id, "jot", text)
 	}
 	if err := s.run(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, s.part(tenantSpot(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
+	return s.discard(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the
@@ -115,7 +116,7 @@ func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 }
 
 func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
-	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", spot{}, args...).Int() })
+	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", location{}, args...).Int() })
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

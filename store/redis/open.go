@@ -36,7 +36,7 @@ type Options struct {
 	// MaxParked bounds the parked feedback of one tenant, in entries (100,000).
 	MaxParked int
 	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key
-	// (session.MostFeedback).
+	// (session.MaxFeedback).
 	MaxFeedback int
 	// Shards is the number of shards of a store that is created (256). An existing store keeps its
 	// number.
@@ -75,7 +75,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	o.MaxParked = cmp.Or(o.MaxParked, 100_000)
-	o.MaxFeedback = cmp.Or(o.MaxFeedback, session.MostFeedback)
+	o.MaxFeedback = cmp.Or(o.MaxFeedback, session.MaxFeedback)
 	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
 	o.Shards = cmp.Or(o.Shards, maxShards)
 	s := &Store{

@@ -15,9 +15,9 @@ import (
 
 // sampleKeys returns the keys of all streams of samples: a tenant has a stream in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
-	parts, err := s.allParts(ctx, c)
-	for _, in := range parts {
-		keys = append(keys, in.base+"samples")
+	keyspaces, err := s.allKeyspaces(ctx, c)
+	for _, ks := range keyspaces {
+		keys = append(keys, ks.base+"samples")
 	}
 	return keys, err
 }

@@ -18,7 +18,7 @@ const placeSize = 16
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
 	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) {
-		return c.HVals(ctx, s.key(sessionSpot(tenant, id), "x:"+id.String())).Result()
+		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
 	slices.Sort(values) // each value begins with its place
 	for _, v := range values {
@@ -43,12 +43,12 @@ func toExchange(v string) (sample.Exchange, error) {
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
 	err = s.do(ctx, "sample", func(c client) error {
-		v, err := c.HGet(ctx, s.part(indexSpot(tenant, k)).bucket("i", k), k).Result()
+		v, err := c.HGet(ctx, s.keyspace(indexLocation(tenant, k)).bucket("i", k), k).Result()
 		if err != nil {
 			return err
 		}
 		id = toID(v)
-		ok, err = c.HExists(ctx, s.key(sessionSpot(tenant, id), "m:"+id.String()), sampleID).Result() // a later build of the samples may lack this one
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // a later build of the samples may lack this one
 		return err
 	})
 	return id, ok && err == nil, err

@@ -35,23 +35,23 @@ func loadScripts() (map[string]*goredis.Script, error) {
 // keys returns the keys that a script declares: one key for all keys of the slot, and a key that never
 // exists. While the slot moves to another node, a Cluster refuses a script of which it has some keys
 // only, so that no script runs on a part of the data.
-func (p part) keys() []string { return []string{p.base + "t", p.base + "none"} }
+func (p keyspace) keys() []string { return []string{p.base + "t", p.base + "none"} }
 
 // script runs a script by its digest, or by its text if the server does not know the digest: a
 // restart or SCRIPT FLUSH deletes all scripts.
-func (s *Store) script(ctx context.Context, c client, name string, sp spot, args ...any) *goredis.Cmd {
-	in := s.part(sp)
-	return s.runScript(ctx, c, name, in, args...)
+func (s *Store) script(ctx context.Context, c client, name string, loc location, args ...any) *goredis.Cmd {
+	ks := s.keyspace(loc)
+	return s.runScript(ctx, c, name, ks, args...)
 }
 
-func (s *Store) runScript(ctx context.Context, c client, name string, in part, args ...any) *goredis.Cmd {
-	return s.scripts[name].Run(ctx, c, in.keys(), append([]any{in.head}, args...)...)
+func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspace, args ...any) *goredis.Cmd {
+	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.head}, args...)...)
 }
 
-// discard deletes fields of a hash of a part, or without fields a key. Only scripts are noticed and stopped by a
+// discard deletes fields of a hash of a keyspace, or without fields a key. Only scripts are noticed and stopped by a
 // migration.
-func (s *Store) discard(ctx context.Context, c client, in part, key string, fields ...string) error {
-	return s.runScript(ctx, c, "discard", in, append([]any{key}, anys(fields)...)...).Err()
+func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
+	return s.runScript(ctx, c, "discard", ks, append([]any{key}, anys(fields)...)...).Err()
 }
 
 // anys returns texts as arguments of a command.
@@ -72,52 +72,52 @@ const (
 	pipeBytes = 4 << 20
 )
 
-// plan is a list of items for one script, at any spots, cut into calls.
+// plan is a list of items for one script, at any locations, cut into calls.
 type plan struct {
 	script string
-	shards int // of the keys; 0: as the store
+	shards int // number of shards of the keyspaces; 0: the number of the store
 	items  []planned
 	calls  []*call
 }
 
 // planned is an item of a plan.
 type planned struct {
-	spot spot
-	args []any
+	location location
+	args     []any
 }
 
-// call is one call of a script for one part.
+// call is one call of a script for one keyspace.
 type call struct {
-	in    part
-	args  []any
-	items []int // numbers of its items in the plan
-	bytes int
-	reply *goredis.Cmd
+	keyspace keyspace
+	args     []any
+	items    []int // numbers of its items in the plan
+	bytes    int
+	reply    *goredis.Cmd
 }
 
 func newPlan(script string) *plan { return &plan{script: script} }
 
 // add adds an item.
-func (p *plan) add(sp spot, args ...any) { p.items = append(p.items, planned{sp, args}) }
+func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planned{loc, args}) }
 
-// cut puts each item into the newest call of its part, or into a new call. A call holds whole items.
+// cut puts each item into the newest call of its keyspace, or into a new call. A call holds whole items.
 func (p *plan) cut(s *Store) {
 	p.calls = nil
-	open := map[spot]*call{}
+	open := map[location]*call{}
 	n := cmp.Or(p.shards, int(s.shards.Load()))
 	for i, it := range p.items {
 		size := 0
 		for _, a := range it.args {
 			size += len(a.(string)) + 16 //nolint:forcetypeassert // all arguments are strings
 		}
-		sp := it.spot
-		sp.hash = byte(int(sp.hash) % n) //nolint:gosec // below 256
-		k := open[sp]
+		loc := it.location
+		loc.hash = byte(int(loc.hash) % n) //nolint:gosec // below 256
+		k := open[loc]
 		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
-			k = &call{in: s.partOf(n, sp)}
-			k.args = append(k.args, k.in.head)
+			k = &call{keyspace: s.keyspaceOf(n, loc)}
+			k.args = append(k.args, k.keyspace.head)
 			p.calls = append(p.calls, k)
-			open[sp] = k
+			open[loc] = k
 		}
 		k.args = append(k.args, it.args...)
 		k.items = append(k.items, i)
@@ -157,12 +157,12 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 		}
 		pipe := c.Pipeline()
 		for _, k := range calls[:n] {
-			k.reply = script.EvalSha(ctx, pipe, k.in.keys(), k.args...)
+			k.reply = script.EvalSha(ctx, pipe, k.keyspace.keys(), k.args...)
 		}
 		_, _ = pipe.Exec(ctx) // Exec returns the error of a command, which is read below
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
-				k.reply = script.Eval(ctx, c, k.in.keys(), k.args...)
+				k.reply = script.Eval(ctx, c, k.keyspace.keys(), k.args...)
 			}
 			if err := k.reply.Err(); err != nil {
 				return err

@@ -191,7 +191,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	last := due(session.Row{}, 2, 3, 4)
 	due(last, 2, 5)
 	due(session.Row{}, 100, 3, 4, 5)
-	if list, err := s.Newest(t.Context(), ourTenant, session.Stretch{Most: 10}); err != nil || len(list.List) != 3 {
+	if list, err := s.Newest(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("%d are listed, %v", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {

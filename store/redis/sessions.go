@@ -30,7 +30,7 @@ func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 }
 
 func (s *Store) sessionKey(tenant string, id session.ID) string {
-	return s.key(sessionSpot(tenant, id), "s:"+id.String())
+	return s.key(sessionLocation(tenant, id), "s:"+id.String())
 }
 
 // Session returns the row of a session.
@@ -43,7 +43,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho returns the sessions of each key, newest first, at most session.MostOwners. Keys without
+// FindEcho returns the sessions of each key, newest first, at most session.MaxEchoSessions. Keys without
 // a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
@@ -53,7 +53,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	err := s.lookUp(ctx, "echoes", func(c client) error {
 		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
 			b := echoBytes(k)
-			return p.HGet(ctx, s.part(indexSpot(tenant, b)).bucket("e", b), b)
+			return p.HGet(ctx, s.keyspace(indexLocation(tenant, b)).bucket("e", b), b)
 		})
 		for i := range values {
 			var ids []session.ID
@@ -141,22 +141,22 @@ const dueHead = 24
 func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
 	var end *sessionRef // the first end of a list that was not read completely
-	due := func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
+	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// The range of the old layout includes last, because another tenant may have a session with the same id.
 		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
 		if n := s.shards.Load(); n > 1 { // the lists have equal shares, apart from chance
 			by.Min = "(" + by.Min[1:] + last.tenant
 			by.Count = min(by.Count, 2*int64(limit)/n+16)
 		}
-		return p.ZRangeByLex(ctx, in.lists+"due", by)
+		return p.ZRangeByLex(ctx, ks.lists+"due", by)
 	}
-	err = askAll(ctx, s, "due", s.lists, due, func(in part, cmd *goredis.StringSliceCmd) error {
+	err = askAll(ctx, s, "due", s.lists, due, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
 		var w sessionRef
 		for _, m := range cmd.Val() {
 			if len(m) < dueHead {
 				continue
 			}
-			w = sessionRef{in.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
+			w = sessionRef{ks.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
 			if compareRefs(w, last) > 0 {
 				list = append(list, w)
 			}

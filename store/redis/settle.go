@@ -15,17 +15,18 @@ import (
 	"precept/internal/session"
 )
 
-// Applied returns the settlement of a session; the zero Applied: the session was never settled.
+// Applied returns the last settlement of a session. The result is zero for a session that was never
+// settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
-	text, ok, err := s.value(ctx, "applied", sessionSpot(tenant, id), "s:"+id.String(), "a")
+	text, ok, err := s.value(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}
 	return toApplied(string(text))
 }
 
-// packApplied encodes a settlement: version, a blank, told (1 byte), tier (8), reward (8) and the
-// frozen assignment.
+// packApplied encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
+// frozen assignment. settle.lua writes the version and a blank before.
 func packApplied(a session.Applied) string {
 	b := []byte(bit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
@@ -44,22 +45,22 @@ func toApplied(text string) (a session.Applied, err error) {
 	return a, nil
 }
 
-// Settle takes each step whose session still has version From: the deltas are added to the
+// Settle applies each step whose session still has version From: the deltas are added to the
 // counters, and To becomes the session's Applied, with version From+1. A step from 0 also closes
-// the session. Settle reports which steps were taken. For the other sessions, read Applied and
-// compute the step again. The steps of a session are taken in order, each as a whole.
+// the session. Settle reports for each step whether it was applied. For the other sessions, read Applied
+// and compute the step again. The steps of a session are applied in order, each as a whole.
 //
-// A taken step removes its session from Unsettled, unless the session has feedback that the step
+// An applied step removes its session from Unsettled, unless the session has feedback that the step
 // does not include.
 //
-// After an error some steps may have been taken. The versions make it safe to repeat all of them.
+// After an error some steps may have been applied. The versions make it safe to repeat all of them.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
 	p := newPlan("settle")
 	tenants := map[string]bool{}
 	for i := range steps {
 		tenants[steps[i].Tenant] = true
-		p.add(sessionSpot(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
+		p.add(sessionLocation(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
 	}
 	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err

@@ -46,40 +46,40 @@ func crc16(text string) (c uint16) {
 	return c
 }
 
-// spot names the place of a key before the number of shards is known: the tenant and the hash whose
-// remainder is the shard. The zero spot is the place of the keys that belong to no tenant.
-type spot struct {
-	kind   spotKind
+// location identifies the keyspace of a key before the number of shards is known, by the tenant and by
+// the hash whose remainder is the shard. The zero location has the keys that belong to no tenant.
+type location struct {
+	kind   locationKind
 	tenant string
 	hash   byte
 }
 
-type spotKind uint8
+type locationKind uint8
 
 const (
-	spotCommon spotKind = iota // <prefix>:{precept}:
-	spotTenant                 // keys of one tenant in one shard
-	spotMarks                  // keys of a shard that belong to no tenant
+	commonKeys locationKind = iota // <prefix>:{precept}:
+	tenantKeys                     // keys of one tenant in one shard
+	shardKeys                      // keys of a shard that belong to no tenant
 )
 
-// sessionSpot returns the spot of a session. A run is stored as a session under the id of the run.
-func sessionSpot(tenant string, id session.ID) spot {
+// sessionLocation returns the location of a session. A run is stored as a session under the id of the run.
+func sessionLocation(tenant string, id session.ID) location {
 	sum := sha256.Sum256(id[:])
-	return spot{spotTenant, tenant, sum[0]}
+	return location{tenantKeys, tenant, sum[0]}
 }
 
-// indexSpot returns the spot of an index entry, by the 8 bytes of its key.
-func indexSpot(tenant, key string) spot { return spot{spotTenant, tenant, key[7]} }
+// indexLocation returns the location of an index entry, by the 8 bytes of its key.
+func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
-// tenantSpot returns the spot of values that a tenant has once: maxima, priors, notes and parked
+// tenantLocation returns the location of values that a tenant has once: maxima, priors, notes and parked
 // feedback.
-func tenantSpot(tenant string) spot {
+func tenantLocation(tenant string) location {
 	sum := sha256.Sum256([]byte(tenant))
-	return spot{spotTenant, tenant, sum[0]}
+	return location{tenantKeys, tenant, sum[0]}
 }
 
-// part is the prefix of the keys at one spot.
-type part struct {
+// keyspace holds the prefixes of the keys at one location.
+type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
 	// lists is the prefix of the lists of sessions that are due, unsettled or set aside, and of totals:
@@ -88,32 +88,33 @@ type part struct {
 	head  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
 
-// part returns the keys of a spot. The number of shards is known inside of do and lookUp.
-func (s *Store) part(sp spot) part { return s.partOf(int(s.shards.Load()), sp) }
+// keyspace returns the keyspace of a location. Call keyspace inside of do or lookUp, which read the number
+// of shards.
+func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
-// partOf returns the keys of a spot in a store of n shards.
-func (s *Store) partOf(n int, sp spot) part {
+// keyspaceOf returns the keyspace of a location in a store of n shards.
+func (s *Store) keyspaceOf(n int, loc location) keyspace {
 	switch {
-	case sp.kind == spotCommon || sp.kind == spotMarks && n == 1:
+	case loc.kind == commonKeys || loc.kind == shardKeys && n == 1:
 		base := s.commonKey("")
-		return part{base: base, lists: base}
-	case sp.kind == spotMarks:
-		base := s.shardLists(n, int(sp.hash)%n)
-		return part{base: base, lists: base}
+		return keyspace{base: base, lists: base}
+	case loc.kind == shardKeys:
+		base := s.shardLists(n, int(loc.hash)%n)
+		return keyspace{base: base, lists: base}
 	default:
-		return s.partIn(n, sp.tenant, int(sp.hash)%n)
+		return s.tenantKeyspace(n, loc.tenant, int(loc.hash)%n)
 	}
 }
 
-// partIn returns the keys of a tenant in a shard of a store of n shards.
-func (s *Store) partIn(n int, tenant string, shard int) part {
+// tenantKeyspace returns the keys of a tenant in a shard of a store of n shards.
+func (s *Store) tenantKeyspace(n int, tenant string, shard int) keyspace {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because a name may hold any character
 	tag := hex.EncodeToString(sum[:8])
 	if n == 1 {
 		base := s.prefix + ":{" + tag + "}:"
-		return part{tenant: tenant, base: base, lists: base}
+		return keyspace{tenant: tenant, base: base, lists: base}
 	}
-	return part{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", lists: s.shardLists(n, shard), head: "+" + tenant}
+	return keyspace{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", lists: s.shardLists(n, shard), head: "+" + tenant}
 }
 
 func (s *Store) shardBase(n, shard int) string {
@@ -122,102 +123,102 @@ func (s *Store) shardBase(n, shard int) string {
 
 func (s *Store) shardLists(n, shard int) string { return s.shardBase(n, shard) + "all:" }
 
-// key returns a key at a spot.
-func (s *Store) key(sp spot, name string) string { return s.part(sp).base + name }
+// key returns a key at a location.
+func (s *Store) key(loc location, name string) string { return s.keyspace(loc).base + name }
 
-// partsOf returns the parts of a tenant, one for each shard.
-func (s *Store) partsOf(tenant string) []part {
+// keyspacesOf returns the keyspaces of a tenant, one for each shard.
+func (s *Store) keyspacesOf(tenant string) []keyspace {
 	n := int(s.shards.Load())
-	parts := make([]part, n)
-	for i := range parts {
-		parts[i] = s.partIn(n, tenant, i)
+	keyspaces := make([]keyspace, n)
+	for i := range keyspaces {
+		keyspaces[i] = s.tenantKeyspace(n, tenant, i)
 	}
-	return parts
+	return keyspaces
 }
 
-// lists returns the parts with all lists: one for each shard, without a tenant, or in the old layout
+// lists returns the keyspaces with all lists: one for each shard, without a tenant, or in the old layout
 // one for each tenant.
-func (s *Store) lists(ctx context.Context, c client) ([]part, error) {
+func (s *Store) lists(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
-		parts := make([]part, n)
-		for i := range parts {
-			parts[i] = part{lists: s.shardLists(n, i)}
+		keyspaces := make([]keyspace, n)
+		for i := range keyspaces {
+			keyspaces[i] = keyspace{lists: s.shardLists(n, i)}
 		}
-		return parts, nil
+		return keyspaces, nil
 	}
-	return s.perTenant(ctx, c, s.partsOf)
+	return s.perTenant(ctx, c, s.keyspacesOf)
 }
 
-// parkedParts returns the parts of the tenants with parked feedback; in the old layout of all tenants.
-func (s *Store) parkedParts(ctx context.Context, c client) ([]part, error) {
-	return s.listedParts(ctx, c, "parked")
+// parkedKeyspaces returns the keyspaces of the tenants with parked feedback; in the old layout of all tenants.
+func (s *Store) parkedKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
+	return s.listedKeyspaces(ctx, c, "parked")
 }
 
-func (s *Store) perTenant(ctx context.Context, c client, partsOf func(tenant string) []part) (parts []part, err error) {
+func (s *Store) perTenant(ctx context.Context, c client, keyspacesOf func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
 	names, err := s.tenants(ctx, c)
 	for _, name := range names {
-		parts = append(parts, partsOf(name)...)
+		keyspaces = append(keyspaces, keyspacesOf(name)...)
 	}
-	return parts, err
+	return keyspaces, err
 }
 
-// allParts returns the parts of all tenants with sessions; in the old layout of all tenants.
-func (s *Store) allParts(ctx context.Context, c client) ([]part, error) {
-	return s.listedParts(ctx, c, "tenants")
+// allKeyspaces returns the keyspaces of all tenants with sessions; in the old layout of all tenants.
+func (s *Store) allKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
+	return s.listedKeyspaces(ctx, c, "tenants")
 }
 
-// usedParts returns the parts in which each of some tenants has sessions; in the old layout all parts.
-func (s *Store) usedParts(ctx context.Context, c client, names []string) ([][]part, error) {
-	parts := make([][]part, len(names))
+// usedKeyspaces returns the keyspaces in which each of some tenants has sessions; in the old layout all keyspaces.
+func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([][]keyspace, error) {
+	keyspaces := make([][]keyspace, len(names))
 	if s.shards.Load() == 1 {
 		for i, name := range names {
-			parts[i] = s.partsOf(name)
+			keyspaces[i] = s.keyspacesOf(name)
 		}
-		return parts, nil
+		return keyspaces, nil
 	}
 	lists, err := s.lists(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	used, err := piped(ctx, c, lists, func(p goredis.Pipeliner, in part) *goredis.BoolSliceCmd {
-		return p.SMIsMember(ctx, in.lists+"tenants", anys(names)...)
+	used, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
+		return p.SMIsMember(ctx, ks.lists+"tenants", anys(names)...)
 	})
 	for shard := range used {
 		for i, isUsed := range used[shard].Val() {
 			if isUsed {
-				parts[i] = append(parts[i], s.partIn(len(lists), names[i], shard))
+				keyspaces[i] = append(keyspaces[i], s.tenantKeyspace(len(lists), names[i], shard))
 			}
 		}
 	}
-	return parts, err
+	return keyspaces, err
 }
 
-// listedParts returns the parts of the tenants in a list that each shard has; in the old layout of all
+// listedKeyspaces returns the keyspaces of the tenants in a list that each shard has; in the old layout of all
 // tenants.
-func (s *Store) listedParts(ctx context.Context, c client, list string) ([]part, error) {
+func (s *Store) listedKeyspaces(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
-		return s.perTenant(ctx, c, s.partsOf)
+		return s.perTenant(ctx, c, s.keyspacesOf)
 	}
 	lists, err := s.lists(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	names, err := piped(ctx, c, lists, func(p goredis.Pipeliner, in part) *goredis.StringSliceCmd {
-		return p.SMembers(ctx, in.lists+list)
+	names, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+		return p.SMembers(ctx, ks.lists+list)
 	})
-	var parts []part
+	var keyspaces []keyspace
 	for i := range names {
 		tenants := names[i].Val()
 		slices.Sort(tenants)
 		for _, name := range tenants {
-			parts = append(parts, s.partIn(len(lists), name, i))
+			keyspaces = append(keyspaces, s.tenantKeyspace(len(lists), name, i))
 		}
 	}
-	return parts, err
+	return keyspaces, err
 }
 
 // owner returns the tenant of a member of a list: the rest behind the fixed part of a member.
-func (p part) owner(rest string) string {
+func (p keyspace) owner(rest string) string {
 	if p.base == "" {
 		return rest
 	}
@@ -228,7 +229,7 @@ func (p part) owner(rest string) string {
 // release keeps its layout, one shard for each tenant, until Migrate. The number that this Store has read before
 // replaces a number that Redis has lost.
 func (s *Store) readLayout(ctx context.Context, c client) error {
-	n, err := s.script(ctx, c, "layout", spot{}, s.shards.Load(), s.opt.Shards).Int()
+	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.opt.Shards).Int()
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	}
 	var err error
 	if n := s.shards.Load(); n == 1 {
-		err = s.script(ctx, c, "register", spot{}, append([]any{n}, anys(missing)...)...).Err()
+		err = s.script(ctx, c, "register", location{}, append([]any{n}, anys(missing)...)...).Err()
 	} else {
 		err = c.SAdd(ctx, s.commonKey("tenants"), anys(missing)...).Err()
 	}
@@ -82,11 +82,11 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll asks one question about each of the parts, many in one round trip, and calls answer with each
+// askAll asks one question about each of the keyspaces, many in one round trip, and calls answer with each
 // result.
-func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, parts func(ctx context.Context, c client) ([]part, error), question func(p goredis.Pipeliner, in part) C, answer func(in part, cmd C) error) error {
+func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, keyspaces func(ctx context.Context, c client) ([]keyspace, error), question func(p goredis.Pipeliner, ks keyspace) C, answer func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
-		all, err := parts(ctx, c)
+		all, err := keyspaces(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, parts fun
 			if err != nil {
 				return err
 			}
-			for i, in := range chunk {
-				if err := answer(in, cmds[i]); err != nil {
+			for i, ks := range chunk {
+				if err := answer(ks, cmds[i]); err != nil {
 					return err
 				}
 			}
@@ -115,9 +115,9 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 		if s.shards.Load() > 1 {
 			return nil
 		}
-		parts, err := s.allParts(ctx, c)
-		for _, in := range parts {
-			opened, failed := s.reopen(ctx, c, in)
+		keyspaces, err := s.allKeyspaces(ctx, c)
+		for _, ks := range keyspaces {
+			opened, failed := s.reopen(ctx, c, ks)
 			if n, err = n+opened, failed; err != nil {
 				break
 			}
@@ -130,8 +130,8 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 // reopen makes sessions of a tenant in the old layout due again that an earlier release closed without a settlement,
 // so that nothing was learned from them. One replica does so once for each tenant; twice does no
 // harm.
-func (s *Store) reopen(ctx context.Context, c client, in part) (n int, err error) {
-	base := in.base
+func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
+	base := ks.base
 	pipe := c.Pipeline()
 	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
 	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
@@ -143,7 +143,7 @@ func (s *Store) reopen(ctx context.Context, c client, in part) (n int, err error
 		if err != nil {
 			return n, err
 		}
-		opened, err := s.runScript(ctx, c, "reopen", in, anys(ids)...).Int()
+		opened, err := s.runScript(ctx, c, "reopen", ks, anys(ids)...).Int()
 		if n += opened; err != nil {
 			return n, err
 		}

@@ -24,7 +24,7 @@ type tlsParams struct {
 	certFile   string // client certificate
 	keyFile    string
 
-	// asked reports whether a server asked for a client certificate and precept has none.
+	// certificateAsked is true after a server asked for a client certificate and precept has none.
 	certificateAsked *atomic.Bool
 }
 
@@ -111,8 +111,8 @@ func certificateNames(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// isRefusedClient reports whether a server ended a connection after the server asked for a client
-// certificate in vain. The alert of the server may be lost with the connection.
+// isRefusedClient reports whether err is the end of a connection to a server that asked for a client
+// certificate, which precept does not have. The alert of the server may be lost with the connection.
 func (y *tlsParams) isRefusedClient(err error) bool {
 	return y.certificateAsked != nil && y.certificateAsked.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))

@@ -18,11 +18,11 @@ import (
 
 // The page sizes bound the memory of a long export with a slow reader.
 const (
-	pageRefs = 128 // references that one call reads, if there are few parts
+	pageRefs = 128 // references that one call reads, if there are few keyspaces
 	pageDocs = 16  // documents that one call reads
 
 	walkNames = 256 // tenants whose shards one round trip looks for
-	walkParts = 512 // parts that a walk merges at once, unless one tenant has more
+	walkParts = 512 // keyspaces that a walk merges at once, unless one tenant has more
 )
 
 // place is a position in the order of writes: one number for a session, the two numbers of the
@@ -62,16 +62,16 @@ type walker[T any] struct {
 	load func(ctx context.Context, c client, refs []ref) ([]T, error)      // deleted values are left out
 }
 
-// cursor is the progress of a walk within one part.
+// cursor is the progress of a walk within one keyspace.
 type cursor struct {
-	in    part
+	in    keyspace
 	refs  []ref
 	last  place
-	ended bool // the part has no further references
+	ended bool // the keyspace has no further references
 }
 
 // merge merges the cursors of a walk by place. Its cost per reference grows with the logarithm of the
-// number of parts.
+// number of keyspaces.
 type merge struct {
 	first   byFirst   // heap of the cursors with references
 	few     []*cursor // cursors that have few references left, and may have more to read
@@ -98,10 +98,10 @@ func (h *byFirst) Pop() any {
 	return last
 }
 
-func newMerge(parts []part) *merge {
-	m := &merge{perCall: max(pageRefs/max(len(parts), 1), 16), starved: len(parts)}
-	for _, in := range parts {
-		m.few = append(m.few, &cursor{in: in, last: lowestPlace()})
+func newMerge(keyspaces []keyspace) *merge {
+	m := &merge{perCall: max(pageRefs/max(len(keyspaces), 1), 16), starved: len(keyspaces)}
+	for _, ks := range keyspaces {
+		m.few = append(m.few, &cursor{in: ks, last: lowestPlace()})
 	}
 	return m
 }
@@ -138,13 +138,13 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 		return err
 	}
 	from, to := bounds(since, until)
-	var group []part
+	var group []keyspace
 	for chunk := range slices.Chunk(names, walkNames) {
-		parts, err := ask(ctx, w.s, w.op, func(c client) ([][]part, error) { return w.s.usedParts(ctx, c, chunk) })
+		keyspaces, err := ask(ctx, w.s, w.op, func(c client) ([][]keyspace, error) { return w.s.usedKeyspaces(ctx, c, chunk) })
 		if err != nil {
 			return err
 		}
-		for _, tenantParts := range parts {
+		for _, tenantParts := range keyspaces {
 			if len(group)+len(tenantParts) > walkParts && len(group) > 0 {
 				if err := w.merge(ctx, group, from, to, fn); err != nil {
 					return err
@@ -157,9 +157,9 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 	return w.merge(ctx, group, from, to, fn)
 }
 
-// merge merges the lists of some parts by place, oldest first.
-func (w *walker[T]) merge(ctx context.Context, parts []part, from, to int64, fn func(T) error) error {
-	m := newMerge(parts)
+// merge merges the lists of some keyspaces by place, oldest first.
+func (w *walker[T]) merge(ctx context.Context, keyspaces []keyspace, from, to int64, fn func(T) error) error {
+	m := newMerge(keyspaces)
 	for {
 		page, more, err := w.page(ctx, m, from, to)
 		if err != nil {
@@ -198,8 +198,8 @@ func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []
 	return page, more, err
 }
 
-// readOn reads on in all parts that have few references left, as soon as one part has none, so that
-// many parts share a round trip. A part at its end is not read again.
+// readOn reads on in all keyspaces that have few references left, as soon as one keyspace has none, so that
+// many keyspaces share a round trip. A keyspace at its end is not read again.
 func (w *walker[T]) readOn(ctx context.Context, c client, m *merge) error {
 	for m.starved > 0 {
 		n := min(len(m.few), 256)
@@ -283,7 +283,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
-		return p.HGet(ctx, s.key(sessionSpot(r.tenant, r.id), "m:"+id), name)
+		return p.HGet(ctx, s.key(sessionLocation(r.tenant, r.id), "m:"+id), name)
 	})
 	for i, d := range docs {
 		if d.Val() == "" || err != nil {

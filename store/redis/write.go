@@ -54,7 +54,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			if it.placed {
 				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.items)-i-1), 10))
 			}
-			p.add(it.spot, it.args...)
+			p.add(it.location, it.args...)
 		}
 		return s.run(ctx, c, p)
 	})
@@ -127,10 +127,10 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 		return false, err
 	}
 	args = append(append([]any{"u", oldDigest}, args...), place)
-	return s.script(ctx, c, "write", sessionSpot(r.Tenant, r.ID), args...).Bool()
+	return s.script(ctx, c, "write", sessionLocation(r.Tenant, r.ID), args...).Bool()
 }
 
-// batchEncoder is a batch while it is encoded.
+// batchEncoder collects the operations that write a batch.
 type batchEncoder struct {
 	index   plan   // index entries: echo keys, and the session of each sample
 	items   []item // values of sessions
@@ -141,9 +141,9 @@ type batchEncoder struct {
 // item is one operation of write.lua. The last argument of a placed item is the place in the order
 // of writes.
 type item struct {
-	spot   spot
-	args   []any
-	placed bool
+	location location
+	args     []any
+	placed   bool
 }
 
 // trail lists the index entries of a session, so that they are deleted with the session.
@@ -154,14 +154,14 @@ type trail struct {
 
 func (w *batchEncoder) add(tenant string, id session.ID, placed bool, args ...any) {
 	w.tenants[tenant] = true
-	w.items = append(w.items, item{sessionSpot(tenant, id), args, placed})
+	w.items = append(w.items, item{sessionLocation(tenant, id), args, placed})
 }
 
 // addIndex adds an index entry of a session: kind is e for an echo and i for a sample.
 func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
 	w.tenants[tenant] = true
 	w.index.script = "write"
-	w.index.add(indexSpot(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
+	w.index.add(indexLocation(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
 	ref := session.Ref{Tenant: tenant, ID: id}
 	if w.trails[ref] == nil {
 		w.trails[ref] = &trail{at: at}
@@ -224,12 +224,13 @@ func rowArgs(r *session.Row) ([]any, error) {
 // fits returns an error for a value that is too large to be sent.
 func fits(name string, bytes int) error {
 	if bytes > maxDocument {
-		return fmt.Errorf("%s: %w: it has %d bytes, more than %d", name, session.ErrInvalid, bytes, maxDocument)
+		return fmt.Errorf("%s: %w: %d bytes, the maximum is %d", name, session.ErrInvalid, bytes, maxDocument)
 	}
 	return nil
 }
 
-// addWhole adds, for each session of b.Whole, the ids of its samples. The batch has all samples of such a session.
+// addWhole adds, for each session of b.Whole, the ids of all its samples, so that the script deletes the
+// other samples of the session.
 func (w *batchEncoder) addWhole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {

@@ -16,7 +16,7 @@ import (
 // key of the table therefore begins with a generation. New echoes go to the newest generation, which fits
 // into the cache, and a look-up reads all generations (docs/decisions/0032-echoes.md).
 const (
-	echoesPerKey   = session.MostOwners
+	echoesPerKey   = session.MaxEchoSessions
 	generationSize = 64 << 10 // echoes, about 1.7 MiB
 	generations    = 64       // a new generation replaces the oldest one
 )
@@ -31,7 +31,7 @@ func newestGeneration(c *conn) (g generation) {
 	return g
 }
 
-// FindEcho returns the sessions in which the keys occurred, newest first, at most session.MostOwners for a key.
+// FindEcho returns the sessions in which the keys occurred, newest first, at most session.MaxEchoSessions for a key.
 // Keys without a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {

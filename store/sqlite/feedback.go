@@ -75,7 +75,7 @@ type quota struct{ entries, bytes int64 }
 func (t *tx) freeQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
-	return quota{int64(t.s.opt.MaxFeedback) - entries, session.FeedbackBytes - bytes}
+	return quota{int64(t.s.opt.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
 }
 
 // addEntry adds one entry, and subtracts the entry from free. changed reports that the entry changed the

@@ -109,7 +109,7 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	}
 	out, err := p.dec.DecodeAll(doc, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: a stored document cannot be decompressed: %w", ErrCorrupt, err)
 	}
 	return out, nil
 }
@@ -124,7 +124,7 @@ func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, e
 		out, err = decode(make([]byte, n), doc)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: a stored document cannot be decompressed: %w", ErrCorrupt, err)
 	}
 	return out, nil
 }

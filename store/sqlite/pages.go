@@ -277,8 +277,8 @@ func parsePosition(text string) (p position, err error) {
 
 // Newest lists the sessions of a tenant by their start, the latest first. The query uses an index, and
 // reads no more rows than the page has.
-func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error) {
-	return listed(ctx, s, tenant, stretch, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
+func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
+	return listed(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) < (?, ?) AND s.data IS NOT NULL
 		ORDER BY s.started DESC, s.sid DESC LIMIT ?`,
@@ -290,8 +290,8 @@ func (s *Store) Newest(ctx context.Context, tenant string, stretch session.Stret
 }
 
 // NewestSamples lists the samples of a tenant by CreatedAt, the latest first.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error) {
-	return listed(ctx, s, tenant, stretch, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
+func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
+	return listed(ctx, s, tenant, within, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
 		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
 		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,
 		func(c *conn, r row) (session.StoredSample, int) {
@@ -304,14 +304,14 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, stretch sessio
 // listed reads one page of a list. The arguments of the query are the tenant, the two times, the
 // time and row number from which the page starts, and the limit; the first two columns are time and
 // row number of an entry.
-func listed[T any](ctx context.Context, s *Store, tenant string, stretch session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
-	after, err := parsePosition(stretch.After)
+func listed[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
+	after, err := parsePosition(within.After)
 	if err != nil {
 		return session.Page[T]{}, err
 	}
-	maxRows := min(max(stretch.Most, 1), pageRows)
+	maxRows := min(max(within.Limit, 1), pageRows)
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
-		from, to := (&walkRange{since: stretch.Since, until: stretch.Until}).bounds()
+		from, to := (&walkRange{since: within.Since, until: within.Until}).bounds()
 		var last position
 		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, maxRows)
 		if p.List = list; more {

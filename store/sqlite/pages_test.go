@@ -23,7 +23,7 @@ func TestListsAreIndexed(t *testing.T) {
 	s := openTest(t, path)
 	crowd(t, s, n)
 	began := time.Now()
-	p, err := s.Newest(t.Context(), "many", session.Stretch{Most: 50})
+	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(began))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
 		t.Fatalf("%d sessions, %v", len(p.List), err)
@@ -34,12 +34,12 @@ func TestListsAreIndexed(t *testing.T) {
 		}
 	}
 	began = time.Now()
-	of := session.Stretch{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Most: 50}
+	of := session.ListRange{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(of.Until.Add(-time.Second)) {
 		t.Fatalf("from the middle: %d sessions, %v", len(p.List), err)
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))
-	if p, err = s.Newest(t.Context(), "few", session.Stretch{Most: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
+	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
 		t.Fatalf("the only one of its tenant: %d sessions, %v", len(p.List), err)
 	}
 	for query, index := range map[string]string{
@@ -94,7 +94,7 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	crowd(t, s, 300)
 	older(t, s, 5)
 	s = openTest(t, path)
-	total, of := 0, session.Stretch{Most: 100}
+	total, of := 0, session.ListRange{Limit: 100}
 	for more := true; more; {
 		p, err := s.Newest(t.Context(), "many", of)
 		if err != nil {

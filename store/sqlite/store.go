@@ -59,7 +59,7 @@ type Options struct {
 	// together have twice as many places.
 	MaxParked int
 	// MaxFeedback bounds the feedback of one session, and the parked feedback of one key (default
-	// session.MostFeedback).
+	// session.MaxFeedback).
 	MaxFeedback int
 }
 
@@ -137,7 +137,7 @@ func defaults(o Options) Options {
 		o.MaxParked = 100_000
 	}
 	if o.MaxFeedback <= 0 {
-		o.MaxFeedback = session.MostFeedback
+		o.MaxFeedback = session.MaxFeedback
 	}
 	return o
 }

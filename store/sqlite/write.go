@@ -12,7 +12,7 @@ import (
 // replace a row with a newer Seen, existing exchanges and echoes stay, and a sample replaces the sample
 // with its id.
 //
-// The error session.ErrInvalid reports that some value of the batch can never be stored.
+// After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := b.Documents() // before the writer is taken, because encoding is half of the work
 	var packed packed
@@ -70,6 +70,7 @@ func (t *tx) dropStale(b session.Batch) {
 // packed holds the compressed documents of a batch.
 type packed struct{ exchanges, items, samples [][]byte }
 
+// pack compresses the documents of a batch.
 func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	pack := func(list *[][]byte, doc []byte) {
 		var out []byte
@@ -88,6 +89,8 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	return p, err
 }
 
+// putExchange adds an exchange, unless the store has an exchange with its id. data and items are the
+// compressed documents.
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.tenant(e.Tenant)
 	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
@@ -118,6 +121,7 @@ func (t *tx) expectSettlement(ses *txSession) {
 	}
 }
 
+// putSample adds a sample, or replaces the sample with its id. data is the compressed document.
 func (t *tx) putSample(m session.StoredSample, data []byte) {
 	tenant, k := t.tenant(m.Tenant), hashKey(m.Sample.ID)
 	sid := t.findOrAdd(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid

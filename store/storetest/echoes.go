@@ -20,7 +20,7 @@ func echoCases() map[string]func(tester, Store) {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n)}})
 			}
 			var want []session.ID
-			for n := range session.MostOwners {
+			for n := range session.MaxEchoSessions {
 				want = append(want, id(24-n))
 			}
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: want})

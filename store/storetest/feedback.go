@@ -77,7 +77,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
 		"number of entries of a session is bounded": func(t tester, s Store) {
-			list := make([]feedback.Entry, session.MostFeedback-1)
+			list := make([]feedback.Entry, session.MaxFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
@@ -90,9 +90,9 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "known ids", add(t, s, us, 1, entry("e5", 5, 1)), 0)
 			equal(t, "corrected", add(t, s, us, 1, entry("e5", 9001, 0)), 1)
 			have := entries(t, s, us, 1)
-			equal(t, "entries", len(have), session.MostFeedback)
+			equal(t, "entries", len(have), session.MaxFeedback)
 			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
-			equal(t, "stored", stats(t, s)["feedback"], int64(session.MostFeedback+1))
+			equal(t, "stored", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
 		"bytes of entries of a session are bounded": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
@@ -100,7 +100,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				e.Comment = strings.Repeat("x", size)
 				return e
 			}
-			const size = session.FeedbackBytes / 8
+			const size = session.MaxFeedbackBytes / 8
 			list := make([]feedback.Entry, 7)
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
@@ -191,7 +191,7 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("e", 1, 1)}})
 		},
 		"parked entries of a key are bounded": func(t tester, s Store) {
-			for i := range session.MostFeedback {
+			for i := range session.MaxFeedback {
 				park(t, s, us, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
 			if err := s.Park(t.Context(), us, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
@@ -202,7 +202,7 @@ func parkingCases() map[string]func(tester, Store) {
 			add(t, s, us, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
 			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
-			equal(t, "joined", added, map[session.ID]int{id(1): session.MostFeedback - 1, id(2): 1})
+			equal(t, "joined", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {

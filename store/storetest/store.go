@@ -65,8 +65,8 @@ type Samples interface {
 
 // Listings returns pages of sessions and samples, newest first.
 type Listings interface {
-	Newest(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.Listed], error)
-	NewestSamples(ctx context.Context, tenant string, stretch session.Stretch) (session.Page[session.StoredSample], error)
+	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+	NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 }
 
 // DeadLetters stores the marks of steps that panicked, and counts exchanges without a sample.

@@ -231,9 +231,9 @@ func (tr *boxed) ask(words string, again bool) {
 }
 
 // all returns the requests of the agent that reached the model. A request that precept sent twice counts once.
-func (tr *boxed) all() []harness.Asked {
+func (tr *boxed) all() []harness.ModelRequest {
 	seen := map[int]bool{}
-	return slices.DeleteFunc(tr.model.All(), func(a harness.Asked) bool {
+	return slices.DeleteFunc(tr.model.All(), func(a harness.ModelRequest) bool {
 		n, ours := tr.tap.number(a.Header)
 		drop := !ours || seen[n]
 		seen[n] = seen[n] || ours
@@ -242,15 +242,15 @@ func (tr *boxed) all() []harness.Asked {
 }
 
 // mains returns the requests of the main conversation.
-func (tr *boxed) mains() []harness.Asked {
-	return slices.DeleteFunc(tr.all(), func(a harness.Asked) bool { return !a.Main })
+func (tr *boxed) mains() []harness.ModelRequest {
+	return slices.DeleteFunc(tr.all(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
 // calls returns the main requests of each command.
-func (tr *boxed) calls() (out [][]harness.Asked) {
+func (tr *boxed) calls() (out [][]harness.ModelRequest) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {
-		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.Asked) bool { return !a.Main }))
+		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
 		from = to
 	}
 	return out

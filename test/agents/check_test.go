@@ -35,7 +35,7 @@ func (r *row) outcome(direct, through *boxed) {
 		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
 }
 
-func counts(calls [][]harness.Asked) (n []int) {
+func counts(calls [][]harness.ModelRequest) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(c))
 	}
@@ -43,8 +43,8 @@ func counts(calls [][]harness.Asked) (n []int) {
 }
 
 // listSent returns the conversation as the agent sent it.
-func (tr *boxed) listSent(a *harness.Asked) []any {
-	var sent harness.Asked
+func (tr *boxed) listSent(a *harness.ModelRequest) []any {
+	var sent harness.ModelRequest
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
 	return sent.List()
 }
@@ -357,7 +357,7 @@ type repetition struct {
 // repeat finds the request with a fault and the next main request.
 func (tr *boxed) repeat(name string) repetition {
 	mains := tr.mains()
-	at := slices.IndexFunc(mains, func(a harness.Asked) bool { return a.Fault != nil && a.Fault.Name == name })
+	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
 	if at < 0 {
 		return repetition{what: unseen}
 	}

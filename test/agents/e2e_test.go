@@ -65,8 +65,8 @@ func wanted(t *testing.T, path, how string) string {
 type ran struct {
 	code  int
 	out   string
-	mains []harness.Asked
-	all   []harness.Asked
+	mains []harness.ModelRequest
+	all   []harness.ModelRequest
 }
 
 // run1 runs a client against base (without /v1) and reports.

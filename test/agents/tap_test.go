@@ -105,7 +105,7 @@ func (tp *tap) answered(res *http.Response) {
 }
 
 // of returns the agent's request for a request at the model.
-func (tp *tap) of(a *harness.Asked) sent {
+func (tp *tap) of(a *harness.ModelRequest) sent {
 	n, ok := tp.number(a.Header)
 	if !ok {
 		return sent{}

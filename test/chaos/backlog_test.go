@@ -59,7 +59,7 @@ func backlog(t *testing.T, dir string, n int) {
 
 // A start does not wait for the backlog of an earlier run: a backlog of 1 GiB takes no longer than none.
 func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	ready := func(dir string) (*harness.Process, time.Duration) {
 		from := time.Now()
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").Ready(dir)

@@ -118,7 +118,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 // filling the memory.
 func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL)
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL)
 	ended := harness.Stream(t, p.Data)
 	sendHeaders := func(headers func(w io.Writer)) string {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
@@ -219,7 +219,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 
 // R137: the upstream fails and returns.
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
-	up := harness.Brief(t)
+	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()
 	p := harness.Serve(t, t.TempDir(), up.URL)
 	ask := func() (int, string) {

@@ -20,7 +20,7 @@ import (
 
 // R083, R088: kill -9 under load, again and again.
 func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var sure []string
 	for round := range harness.Longer(5, 20) {
@@ -126,7 +126,7 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 
 // R090: a backlog of several runs, whose file is damaged in some places.
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	// Without a store, exchanges stay in the outbox.
 	nowhere := "redis://" + refusing(t)
 	l := harness.NewLoad(t, time.Millisecond)

@@ -48,7 +48,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		server.Freeze(t)
 		p.WaitForDegraded(true)
@@ -62,7 +62,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		for range harness.Longer(1, 9) {
 			server.Kill()
@@ -83,7 +83,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.Brief(t)
+			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.InstantModel(t)
 			p := harness.Serve(t, dir, model.URL, "--store-url", server.URL())
 			empty := func(*harness.Load) {
 				server.Kill()
@@ -111,7 +111,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
@@ -130,7 +130,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = hole.Close() }()
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
@@ -147,7 +147,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", server.URL())
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := played(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
 			disk.Fill(t, 0) // another program uses each freed byte

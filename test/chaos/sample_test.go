@@ -114,7 +114,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breaks func() (mends func
 func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--reward-close-after", "1s")
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
 	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
 	p.Stop()
@@ -125,7 +125,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
@@ -137,7 +137,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 // precept is killed again and again while sessions close. Each turn in flight leaves a stub.
 func TestChaosKillsDuringSettlement(t *testing.T) {
 	t.Parallel()
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range harness.Longer(3, 20) {
 		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 		l := harness.NewLoad(t, 5*time.Millisecond)
@@ -156,7 +156,7 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 // An agent continues after its session closed: in memory, after a restart, and after a day without a record.
 func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 	t.Parallel()
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range 3 {
 		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {

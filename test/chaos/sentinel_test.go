@@ -12,7 +12,7 @@ import (
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", g.URL())
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
 	l := played(t, p, func(*harness.Load) {
 		for n := range harness.Longer(1, 3) {
 			if n > 0 {
@@ -36,6 +36,6 @@ func TestServeWithTLSAndClientCertificates(t *testing.T) {
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
 	url := "rediss://" + addr + "?ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.Brief(t).URL, "--store-url", url)
+	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url)
 	whole(t, p, dir, url, played(t, p, func(*harness.Load) {}))
 }

@@ -47,7 +47,7 @@ func countWarnings(p *harness.Process) int {
 
 // R081: another program holds the database.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL)
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 
 // R081: the database is overwritten with garbage while precept runs, and before it starts.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
-	dir, model := t.TempDir(), harness.Brief(t)
+	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	run := func(p *harness.Process, during func()) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -121,7 +121,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 // R081: the data directory is read-only: precept serves from memory and does not change the directory.
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
-	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
 	run := func(p *harness.Process) *harness.Load {
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](400, 3000)*time.Millisecond)
@@ -159,7 +159,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 // R084, R085: the disk is full, and freed.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
-	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
 	l := harness.NewLoad(t, 2*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -200,7 +200,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 // freed, the next start continues with the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
-	dir, model := filepath.Join(disk.Dir, "data"), harness.Brief(t)
+	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
 	full := func(dir string) {
 		t.Helper()
@@ -238,7 +238,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 // R091: a stop waits for streams, and their text is stored.
 func TestChaosStopWaitsForStreams(t *testing.T) {
 	model, finish := harness.SlowModel(t)
-	quick := harness.Brief(t)
+	quick := harness.InstantModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
 	const streams = 50

@@ -123,7 +123,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	harness.Eventually(t, "two replicas that are ready", func() bool { return b.count() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
-	l.Pick, l.Alone = b.pick, true
+	l.Pick, l.SeparateSessions = b.pick, true
 	l.Streams = func(n int64) bool { return n%3 == 0 }
 	loaded, end := context.WithCancel(ctx)
 	wait := l.Start(loaded, "", 6)

@@ -264,7 +264,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 		k.turn(t, fleet[i%2])
 		var found []session.Listed
 		harness.Eventually(t, "the session's row", func() bool {
-			page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
+			page, err := db.Newest(t.Context(), "default", session.ListRange{Limit: 10})
 			found = page.List
 			return err == nil && len(found) > 0
 		})

@@ -5,7 +5,7 @@
 // the race detector, the binary has the race detector, too.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
-// (Model), simpler models (Parrot, Brief, SlowModel), a load generator (Load), verbs (Verb,
+// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), verbs (Verb,
 // MustVerb) and readers of stored exchanges (InFile, InRedis).
 package harness
 

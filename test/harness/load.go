@@ -35,16 +35,16 @@ type answered struct {
 
 // Load sends requests to precept until Stop.
 type Load struct {
-	t       *testing.T
-	pause   time.Duration // of each worker between two requests
-	Client  *http.Client
-	Pick    func() string      // returns the base URL of the next request; nil: the base URL of Start
-	Streams func(n int64) bool // reports whether the nth request asks for a stream; nil: no request does
-	Alone   bool               // each request has a separate session
-	Next    atomic.Int64
-	Mu      sync.Mutex
-	Answers []answered
-	failed  []string
+	t                *testing.T
+	pause            time.Duration // of each worker between two requests
+	Client           *http.Client
+	Pick             func() string      // returns the base URL of the next request; nil: the base URL of Start
+	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil: no request does
+	SeparateSessions bool               // each request has a separate session
+	Next             atomic.Int64
+	Mu               sync.Mutex
+	Answers          []answered
+	failed           []string
 }
 
 // NewLoad returns a load whose workers sleep for pause between requests.
@@ -97,7 +97,7 @@ func (l *Load) Send(ctx context.Context, data string) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n%20, 10)+"-"+strconv.FormatInt(n/200, 10))
-	if l.Alone {
+	if l.SeparateSessions {
 		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
 	}
 	res, err := l.Client.Do(req)
@@ -143,8 +143,8 @@ func (l *Load) All() int {
 	return len(l.Answers)
 }
 
-// Brief starts a server that answers every chat request without a delay.
-func Brief(t *testing.T) *httptest.Server {
+// InstantModel starts a server that answers every chat request without a delay.
+func InstantModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

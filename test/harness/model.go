@@ -24,8 +24,8 @@ type Step struct {
 	Tokens  int // prompt tokens that the model reports once, for a prompt that is too long; 0 for few
 }
 
-// Asked is a generation request that reached the model.
-type Asked struct {
+// ModelRequest is a generation request that reached the model.
+type ModelRequest struct {
 	Kind   string // chat, responses, messages
 	Main   bool   // the request offers tools
 	Step   int
@@ -58,7 +58,7 @@ type Model struct {
 	Form  func(command, text string) string // writes a call as text, for agents that offer no tools
 
 	Mu     sync.Mutex
-	Asked  []Asked
+	Asked  []ModelRequest
 	others []string // method and path of requests other than generation requests
 	mains  int
 	Faults []Fault
@@ -183,7 +183,7 @@ func (m *Model) hang(ctx context.Context) {
 func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	rec := Asked{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
+	rec := ModelRequest{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
 	defer func() { m.Asked = append(m.Asked, rec) }()
 	tools := toolsOf(a.body)
 	if a.compacts() {
@@ -238,10 +238,10 @@ func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 }
 
 // All returns the generation requests so far.
-func (m *Model) All() []Asked {
+func (m *Model) All() []ModelRequest {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	return append([]Asked(nil), m.Asked...)
+	return append([]ModelRequest(nil), m.Asked...)
 }
 
 // OtherRequests returns method and path of the other requests, sorted, without the version. Precept
@@ -258,7 +258,7 @@ func (m *Model) OtherRequests() []string {
 }
 
 // List returns the messages or the input items of a request.
-func (a *Asked) List() []any {
+func (a *ModelRequest) List() []any {
 	if l, ok := a.Body["messages"].([]any); ok {
 		return l
 	}

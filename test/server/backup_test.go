@@ -20,7 +20,7 @@ import (
 // samples and the assignments have their state at the time of the backup.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	up, lessons, home := harness.Brief(t), t.TempDir(), t.TempDir()
+	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "build script")
 	dir := filepath.Join(home, "data")
 	start := func() *harness.Process {

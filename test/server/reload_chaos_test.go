@@ -23,7 +23,7 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 
 func reloads(t *testing.T, n int) {
 	t.Helper()
-	one, other := harness.Brief(t), harness.Brief(t)
+	one, other := harness.InstantModel(t), harness.InstantModel(t)
 	settings := func(i int) string {
 		up := []string{one.URL, other.URL}[i%2]
 		text := fmt.Sprintf("upstream: %s/v1\nadmin: {tokens: [token]}\nbandit: {epsilon: 0.%d}\nlimits: {upstream_header_timeout: %ds}\n"+

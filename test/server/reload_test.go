@@ -112,7 +112,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 // Personal data is redacted, or not, by the current configuration.
 func TestReloadAppliesAnonymization(t *testing.T) {
 	t.Parallel()
-	model := harness.Brief(t)
+	model := harness.InstantModel(t)
 	s := reloading(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
 	say := func(address string) {
 		t.Helper()

@@ -115,14 +115,14 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 }
 
 // outcomesOf returns the outcomes of a pick, none before the closing of the session.
-func outcomesOf(w *trial.Watch) (out []sample.Seen) {
+func outcomesOf(w *trial.Watch) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {
 			x := float64(w.After[o])
 			if o == trial.Seconds {
 				x /= 1000
 			}
-			out = append(out, sample.Seen{Name: o.String(), X: x, Y: y, Center: w.C[o], Width: w.Width[o]})
+			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: w.C[o], Width: w.Width[o]})
 		}
 	}
 	return out
