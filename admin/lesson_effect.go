@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -150,10 +151,11 @@ func looksTable(looks []report.PlannedTrial) g.Node {
 		h.H3(g.Text("Planned looks")),
 		grid(
 			labelled("Planned looks"),
-			columns(words("Began"), numbers("Rewarded of planned picks", "Effect, points"), words("Verdict")),
+			columns(words("Began", "On"), numbers("Picks", "Effect, 95% of one look"), words("Verdict")),
 			g.Map(looks, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
-					wordCells(timeOf(l.Began)), numberCells(fmt.Sprintf("%d of %d", l.Rewarded, l.Planned), points(l.Effect)),
+					wordCells(timeOf(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
+					numberCells(fmt.Sprintf("%d of %d", l.Picks(), l.Planned), cmp.Or(l.Interval(), none)),
 					wordCells(g.Text(ifElse(l.Taken, string(l.Verdict), "not yet"))),
 				)
 			}),

@@ -38,6 +38,9 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
 		t.Error("the page of the lessons does not name the guardrail")
 	}
+	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
+		t.Error("the page of the lessons does not name the proven outcome")
+	}
 	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}
 	got = page("/lessons/helpful")

@@ -163,6 +163,12 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"looks": {func(w *world) {
 			w.row.Looks = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
+		"looks on an outcome": {func(w *world) {
+			w.row.Looks = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Taken: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
+		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
+		"trial ended": {func(w *world) {
+			w.lesson.State, w.row.State, w.row.Trial = lesson.Trial, "trial", "ended"
+		}, []string{": trial, ended"}},
 		"an effect": {func(w *world) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
 			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",
 		}},

@@ -159,10 +159,10 @@ func (v *lessonView) about() g.Node {
 	line := g.Group{code(v.slug)}
 	state := ""
 	switch {
+	case v.row != nil && (v.lesson == nil || v.row.State == string(v.lesson.State)):
+		state = stateOf(v.row)
 	case v.lesson != nil:
 		state = string(v.lesson.State)
-	case v.row != nil:
-		state = v.row.State
 	}
 	if state != "" {
 		line = append(line, g.Text(" · "), termButton("state"), g.Text(": "+state))

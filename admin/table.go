@@ -99,7 +99,7 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
 	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
-	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(l.State)))}
+	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(stateOf(l))))}
 	injected, withheld := f.arm(l.NInjected, l.Slug, store.ArmInjected), f.arm(l.NWithheld, l.Slug, store.ArmWithheld)
 	progress, tokens := overTime(l), count(l.Tokens)
 	if all {
@@ -113,6 +113,7 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next)),
 			g.Iff(l.ZeroNote() != "", func() g.Node { return small(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
 			g.If(cautionByCounts(l), small(h.Strong(h.Class("warn"), g.Text("caution by its counts")))),
+			provenOutcomes(l),
 			g.If(l.Guardrail != "", small(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), small(g.Text(note))),
 		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
@@ -122,6 +123,18 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 		g.If(t.refusals, cell("Refused with / without", g.Text(count(l.RefusedWith)+" / "+count(l.RefusedWithout)))),
 		cell("Tokens", g.Text(tokens)),
 	)
+}
+
+// provenOutcomes names the outcomes that the lesson provably lowers. A recurrence is proven after far fewer
+// sessions than an effect on the reward.
+func provenOutcomes(l *report.Row) g.Node {
+	var lines g.Group
+	for i := range l.Outcomes {
+		if x := &l.Outcomes[i]; x.Verdict.Proven() && x.Verdict.Direction() < 0 {
+			lines = append(lines, small(h.Strong(h.Class("good"), g.Text(x.Name+" "+string(x.Verdict)))))
+		}
+	}
+	return lines
 }
 
 // together returns the row for all lessons together.

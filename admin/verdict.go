@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"precept/bandit/report"
+	"precept/inject/lesson"
 )
 
 // advice is a verdict in words, with the next step.
@@ -35,6 +36,15 @@ func advise(l *report.Row) advice {
 		a.Next = "Consider retiring the lesson: " + l.Retire + "."
 	}
 	return a
+}
+
+// stateOf returns the state of the row's lesson. A lesson whose planned trial has ended is used like an active
+// lesson, although its file names the trial until a person decides.
+func stateOf(l *report.Row) string {
+	if l.State == string(lesson.Trial) && l.Trial == "ended" {
+		return "trial, ended"
+	}
+	return l.State
 }
 
 // verdictAdvice returns the advice for the verdict of a row, whatever the state of its lesson.

@@ -59,18 +59,13 @@ func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
-		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Rewarded, l.Planned),
-		l.Planned,
+		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), l.Picks(), l.Planned,
 	)
 	if l.Effect != nil {
-		in := Points
-		if o, ok := trial.ParseOutcome(l.Outcome); ok {
+		if l.Outcome != "" {
 			s += " on " + l.Outcome
-			if o.Logarithmic() {
-				in = func(effect float64) float64 { return effect }
-			}
 		}
-		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", in(*l.Effect), in(*l.Lo), in(*l.Hi))
+		s += ", " + l.Interval()
 	}
 	switch {
 	case !l.Taken && l.Effect != nil:
@@ -82,6 +77,23 @@ func (l *PlannedTrial) text() string {
 	}
 	return s + ", one look (p " + fmt.Sprintf("%.2g", *l.P) + ")"
 }
+
+// Interval returns the effect and its interval: in points for the reward, and in the unit of the outcome.
+// It returns "" before there is an effect.
+func (l *PlannedTrial) Interval() string {
+	if l.Effect == nil {
+		return ""
+	}
+	in := Points
+	if o, ok := trial.ParseOutcome(l.Outcome); ok && o.Logarithmic() {
+		in = func(effect float64) float64 { return effect }
+	}
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]", in(*l.Effect), in(*l.Lo), in(*l.Hi))
+}
+
+// Picks returns the number of picks in the planned trial so far, at most the planned number. Of a trial on the
+// reward these are the picks with a reward.
+func (l *PlannedTrial) Picks() int64 { return min(l.Rewarded, l.Planned) }
 
 func (w *WhatIf) text() string {
 	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
