@@ -227,6 +227,9 @@ func (f *measureFlags) register(
 	if f.detect > 0 {
 		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
 	}
+	if now, err = place.Now(ctx, now); err != nil {
+		return answer, err
+	}
 	err = place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skippedSection{}, Displaced: []rules.Registered{}}
 		var fresh []string
@@ -416,6 +419,10 @@ func (w *invocation) rulesStop() *cobra.Command {
 		}
 		defer closePlace()
 		name := rules.Base(args[0])
+		now, err := place.Now(c.Context(), w.tools.Now())
+		if err != nil {
+			return err
+		}
 		var stopped []string
 		err = place.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 			stopped = nil // of an earlier call
@@ -425,10 +432,10 @@ func (w *invocation) rulesStop() *cobra.Command {
 				if s.File != name || !chosen || s.State == rules.Stopped || s.State == rules.Finished {
 					continue
 				}
-				s.State, s.Ended = rules.Stopped, w.tools.Now().UTC()
+				s.State, s.Ended = rules.Stopped, now.UTC()
 				stopped = append(stopped, s.Slug())
 			}
-			rules.Advance(list, cfg.Rules.AtOnce, w.tools.Now(), func(*rules.Registered) string { return "" })
+			rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.Registered) string { return "" })
 			return list, nil
 		})
 		if err != nil {

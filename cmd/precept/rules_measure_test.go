@@ -9,6 +9,7 @@ import (
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/rules"
+	"precept/store/storetest"
 )
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
@@ -90,5 +91,24 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
 			t.Errorf("the proposal has no evidence:\n%s", out.String())
 		}
+	}
+}
+
+// The clock of the machine that registers a section is two hours ahead. The measurement begins by the clock of Redis,
+// so sessions of the next two hours take part.
+func TestMeasurementInRedisBeginsByTheClockOfRedis(t *testing.T) {
+	tools := &server.Tools{Now: time.Now}
+	place, closePlace, err := tools.OpenSections(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePlace()
+	f := measureFlags{sections: []string{"Style"}, share: 0.5}
+	answer, err := f.register(t.Context(), place, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
+	if err != nil || len(answer.Registered) != 1 {
+		t.Fatalf("got %+v, error %v, want one section", answer, err)
+	}
+	if began := answer.Registered[0].Began; time.Until(began).Abs() > time.Minute {
+		t.Errorf("the measurement begins at %v, want now", began)
 	}
 }

@@ -269,6 +269,11 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
+// Now returns the time of the server.
+func (b *Bank) Now(ctx context.Context) (time.Time, error) {
+	return ask(ctx, b.s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
+}
+
 // ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.
 func (b *Bank) ReplaceSections(ctx context.Context, old, changed []byte) error {
 	args := []any{b.channel(), "not", rules.RegistryName}

@@ -26,44 +26,64 @@ type cooling struct {
 	now     func() time.Time
 	log     *slog.Logger
 	warned  bool
+	cooler  *redis.Cooler // has or had the lease; nil: released
 }
 
-// run looks for old exchanges until the context ends.
+// run looks for old exchanges until the context ends. A changed learning.hot takes effect within a second.
 func (x *cooling) run(ctx context.Context) error {
-	db, shared := x.backend.(*redis.Store)
-	var cooler *redis.Cooler
-	if shared {
-		cooler = db.NewCooler(lakeGroup, rand.Text())
-		defer func() { // otherwise no replica would cool for up to 30 minutes after this one has stopped
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = cooler.Release(last) // the lease ends by itself
-		}()
-	}
-	for {
-		hot, pause := x.config().Learning.Hot, coolMost
-		switch {
-		case hot <= 0:
-			x.warned, pause = false, coolLeast*10
-		case !shared:
-			x.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
-		default:
-			pause = min(max(hot/10, coolLeast), coolMost)
-			n, ok, err := cooler.Cool(ctx, x.now().Add(-hot), 3*pause)
-			switch {
-			case ctx.Err() != nil:
-			case err != nil:
-				x.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
-			case !ok:
-				x.warn("no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
-			case n > 0:
-				x.log.Info("exchanges older than learning.hot left Redis; their samples are in the lake", "exchanges", n)
-			}
+	defer x.release(context.WithoutCancel(ctx))
+	var next time.Time // of a look
+	for last := time.Duration(0); ; {
+		hot := x.config().Learning.Hot
+		if hot != last {
+			last, next = hot, time.Time{}
 		}
-		if Pause(ctx, pause) != nil {
+		if hot <= 0 {
+			x.warned = false
+			x.release(ctx)
+		} else if now := x.now(); !now.Before(next) {
+			pause := min(max(hot/10, coolLeast), coolMost)
+			next = now.Add(pause)
+			x.look(ctx, now.Add(-hot), 3*pause)
+		}
+		if Pause(ctx, coolLeast) != nil {
 			return nil //nolint:nilerr // the end of the server
 		}
 	}
+}
+
+// look deletes exchanges from before a time, under a lease.
+func (x *cooling) look(ctx context.Context, before time.Time, lease time.Duration) {
+	db, shared := x.backend.(*redis.Store)
+	if !shared {
+		x.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
+		return
+	}
+	if x.cooler == nil {
+		x.cooler = db.NewCooler(lakeGroup, rand.Text())
+	}
+	n, ok, err := x.cooler.Cool(ctx, before, lease)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		x.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
+	case !ok:
+		x.warn("no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
+	case n > 0:
+		x.log.Info("exchanges older than learning.hot left Redis; their samples are in the lake", "exchanges", n)
+	}
+}
+
+// release ends the lease. Otherwise no replica would cool for up to 30 minutes after this replica has stopped, or after
+// learning.hot has become 0s.
+func (x *cooling) release(ctx context.Context) {
+	if x.cooler == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, coolLeast)
+	defer cancel()
+	_ = x.cooler.Release(ctx) // the lease ends without a release, too
+	x.cooler = nil
 }
 
 // warn logs once why learning.hot has no effect.

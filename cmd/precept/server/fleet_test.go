@@ -196,3 +196,27 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A replica ends its lease on the deletion of old exchanges when a reload sets learning.hot to 0s, and at its end, so
+// that another replica works at once.
+func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	source := flags(t, injectAll(map[string]string{"upstream": model(t), "store.url": redis.URL()}))
+	write := saved(t, source)
+	write("learning: {hot: 10h}\n") // a lease of 30 minutes
+	l := starts(t, source)
+	held := func(want int64) func() bool {
+		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
+	}
+	eventually(t, "the lease", held(1))
+	write("learning: {hot: 0s}\n")
+	eventually(t, "the end of the lease by a reload", held(0))
+	write("learning: {hot: 10h}\n")
+	eventually(t, "the lease after another reload", held(1))
+	if err := l.ends(); err != nil {
+		t.Error(err)
+	}
+	if !held(0)() {
+		t.Error("the lease is held after the end of the replica")
+	}
+}

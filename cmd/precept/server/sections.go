@@ -98,6 +98,17 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 	}
 }
 
+// Now returns the time at which a measurement begins or ends: the time of Redis for sections in Redis, because the
+// clocks of machines differ, and otherwise the local time.
+func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) {
+	if p.fleet == nil {
+		return local, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	return p.fleet.Now(ctx)
+}
+
 // Times of the worker of the sections.
 const (
 	sectionsPoll  = time.Second      // a changed registry is noticed
@@ -235,9 +246,13 @@ func (s *sections) judge(ctx context.Context) error {
 	if !rules.Advance(list, s.atOnce(), s.now(), verdict) {
 		return nil
 	}
+	now, err := s.place.Now(ctx, s.now())
+	if err != nil {
+		return err
+	}
 	return s.place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		before := slices.Clone(list)
-		rules.Advance(list, s.atOnce(), s.now(), verdict)
+		rules.Advance(list, s.atOnce(), now, verdict)
 		for i := range list {
 			if list[i].State != before[i].State {
 				s.log.Info("the measurement of a section has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
