@@ -3,10 +3,10 @@
 //
 // The contract is fail closed. All routes except /healthz, /readyz, /login and /static require a
 // token, as a Bearer header or through the cookie of a logged-in browser. New refuses to make a
-// server without a token. Tokens are kept as SHA-256 and compared in constant time. A cookie
+// server without a token. Tokens are stored as SHA-256 and compared in constant time. A cookie
 // contains a random session id, never the token. A write with a cookie requires the session's CSRF
-// token and an Origin of this server. A foreign Host is refused always (DNS rebinding). No page
-// needs inline scripts or styles, and the Content-Security-Policy forbids them.
+// token and an Origin of this server. A request with a foreign Host header is always refused (DNS
+// rebinding). No page needs inline scripts or styles, and the Content-Security-Policy forbids both.
 //
 // The hazard: all shown content was written by an agent, a client or a file. Content enters a page
 // as text or as an attribute's value, which gomponents escapes (g.Text, h.Value), and foreign text
@@ -18,7 +18,7 @@
 //
 // A page is a file page_NAME.go that reads from top to bottom: the data, the handler, which ends in
 //
-//	return s.show(c, shown{Title: "Its title", Main: v.html})
+//	return s.show(c, pageContent{Title: "Its title", Main: v.html})
 //
 // and the method html, which renders the page's main part; and a line in dashboard (routes.go) with
 // the route and the place in the navigation. Parts of a page (lesson_*.go, session_*.go) take their

@@ -205,8 +205,8 @@ const (
 
 // spark returns a line of the effect over the last 60 days; nil for fewer than two days.
 func spark(days []report.Band) g.Node {
-	const most = 60
-	days = days[max(0, len(days)-most):]
+	const maxPoints = 60
+	days = days[max(0, len(days)-maxPoints):]
 	if len(days) < 2 {
 		return nil
 	}

@@ -146,6 +146,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	return g.Group{drawn, g.If(len(r.Looks) > 0, looksTable(r.Looks))}
 }
 
+// looksTable returns the table of the planned trials of a lesson.
 func looksTable(looks []report.PlannedTrial) g.Node {
 	return g.Group{
 		h.H3(g.Text("Planned looks")),
@@ -163,8 +164,8 @@ func looksTable(looks []report.PlannedTrial) g.Node {
 	}
 }
 
-// gap compares the difference between sessions with and without the lesson, which is no effect, with the
-// measured effect, in sentences.
+// gap returns sentences that compare the measured effect with the plain difference between sessions with
+// and without the lesson. The plain difference is not an effect.
 func gap(r *report.Row) string {
 	const why = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))

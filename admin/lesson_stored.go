@@ -65,8 +65,8 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 		return float64(arm[i]) / max(1, float64(total))
 	}
 	bar := func(class, y string, share float64) g.Node {
-		const most = 200 // maximum width of a bar in the drawing
-		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*most)), h.Height("7"))
+		const maxBar = 200 // maximum width of a bar in the drawing
+		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*maxBar)), h.Height("7"))
 	}
 	number := func(share float64, n int64, arm string, tenth int) g.Node {
 		from, to := strconv.FormatFloat(float64(tenth)/10, 'f', -1, 64), "1"

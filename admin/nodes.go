@@ -14,11 +14,11 @@ func quoted(text string) g.Node { return g.Text(visible(bounded(text, maxShownTe
 // some returns the first 100 elements of a list as nodes. last makes the node with the number of further
 // elements.
 func some[T any](list []T, last func(...g.Node) g.Node, one func(T) g.Node) g.Node {
-	const most = 100
-	if len(list) <= most {
+	const maxItems = 100
+	if len(list) <= maxItems {
 		return g.Map(list, one)
 	}
-	return append(g.Map(list[:most], one), last(g.Text("and "+count(len(list)-most)+" more")))
+	return append(g.Map(list[:maxItems], one), last(g.Text("and "+count(len(list)-maxItems)+" more")))
 }
 
 // lastRow returns a table row that spans all columns, for the end of a table.

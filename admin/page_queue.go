@@ -52,8 +52,8 @@ func (s *Server) queuePage(c echo.Context) error {
 		return err
 	}
 	list, library := s.waiting(), s.options.Read.Library
-	slices.SortStableFunc(list, func(item, y *lesson.Lesson) int {
-		return cmp.Or(item.CreatedAt.Compare(y.CreatedAt), strings.Compare(item.Slug, y.Slug))
+	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
+		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
 	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
 	for _, l := range list[v.pager.from:v.pager.to] {

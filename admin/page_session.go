@@ -67,10 +67,10 @@ func (v *sessionView) html(f frame) g.Node {
 
 // kindsOf returns the first two kinds of the session's tool errors, and the number of further kinds.
 func kindsOf(x *store.SessionItem) string {
-	const most = 2
-	text := strings.Join(x.Kinds[:min(len(x.Kinds), most)], ", ")
-	if len(x.Kinds) > most {
-		text += fmt.Sprintf(" and %d more", len(x.Kinds)-most)
+	const maxShown = 2
+	text := strings.Join(x.Kinds[:min(len(x.Kinds), maxShown)], ", ")
+	if len(x.Kinds) > maxShown {
+		text += fmt.Sprintf(" and %d more", len(x.Kinds)-maxShown)
 	}
 	return visible(text)
 }

@@ -151,12 +151,12 @@ func (m *meanPrice) note(p *Prices) g.Node {
 		text = append(text, "Price of the input: the mean over "+countOf(m.sessions, "session")+".")
 	}
 	if m.unknown > 0 {
-		const most = 3
-		names := make([]string, 0, most)
-		for _, name := range m.models[:min(len(m.models), most)] {
+		const maxModels = 3
+		names := make([]string, 0, maxModels)
+		for _, name := range m.models[:min(len(m.models), maxModels)] {
 			names = append(names, cmp.Or(visible(short(name)), "(none)"))
 		}
-		more := ifElse(len(m.models) > most, fmt.Sprintf(" and %d more", len(m.models)-most), "")
+		more := ifElse(len(m.models) > maxModels, fmt.Sprintf(" and %d more", len(m.models)-maxModels), "")
 		text = append(text, fmt.Sprintf("%s without a price of the model (%s%s)%s. Add the model to the key prices.",
 			countOf(m.unknown, "session"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
 	}

@@ -20,10 +20,10 @@ func (s *Server) Workers() []func(context.Context) error {
 	}
 }
 
-// makeShared makes the values that pages share, with the ages at which they are computed again. A report
-// that took t is served for 10 t, a survey or a scan, which reads the store, for 100 t, within upper bounds.
-// So small reports are always fresh, and reading the store takes a small part of a core.
-func (s *Server) makeShared() {
+// makeCaches sets the caches of the values that pages share. A report whose computation took the time t is
+// served for 10 t, a survey or a scan, which read the store, for 100 t, within upper bounds. Small reports
+// are therefore recent, and the computations take a small part of a core.
+func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
@@ -51,9 +51,9 @@ func (s *Server) makeShared() {
 type reported struct {
 	report  report.Report
 	key     reportKey
-	asOf    countedAt // time of the report
-	problem string    // reason for a missing report, for the page
-	since   func(arm string) []effectAt
+	asOf    countedAt                   // time of the report
+	problem string                      // reason for a missing report, for the page
+	since   func(arm string) []effectAt // earlier effects of an arm
 }
 
 // readReport returns the report that a page's request asks for.

@@ -24,7 +24,7 @@ func New(o Options) (*Server, error) {
 	if s.audit, err = openAudit(o.DataDir); err != nil {
 		o.Log.Error("the audit log cannot be read", "file", auditFile, "error", err)
 	}
-	s.makeShared()
+	s.makeCaches()
 	s.pages = s.dashboard()
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail

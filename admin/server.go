@@ -81,7 +81,7 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 }
 
 // withBase returns a page with the base path before the addresses in href, src and action. Text of agents
-// and clients cannot match, because its quotes are escaped.
+// and clients stays unchanged, because the quotes in such text are escaped.
 func (s *Server) withBase(page []byte) []byte {
 	if s.options.Address.Base == "" {
 		return page

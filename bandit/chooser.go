@@ -74,6 +74,8 @@ func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 	return c.measured.Maxima(now)
 }
 
+// addScope adds deltas of one scope to the sums of the arm, the category or the tenant that the scope
+// names. Deltas of unknown fields are ignored.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
 		_, ok := find(&d)

@@ -183,19 +183,19 @@ func (c Config) epsilon(k *candidate) float64 {
 
 // holdoutEpsilon returns the probability of withholding by the configured holdout.
 func (c Config) holdoutEpsilon(p *Posterior) float64 {
-	least := min(minEpsilon, c.Epsilon)
+	minProbability := min(minEpsilon, c.Epsilon)
 	switch c.Holdout {
 	case Fixed:
 	case Earn:
 		switch {
 		case p.Proven || p.Trusted && c.uplift(): // a pure experiment keeps its share
-			return least
+			return minProbability
 		case p.Leaning && c.uplift():
 			return c.Epsilon / 2
 		}
 	default:
 		if p.Settled {
-			return least
+			return minProbability
 		}
 	}
 	return c.Epsilon

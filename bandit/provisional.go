@@ -50,6 +50,8 @@ func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 // Rewarded reports whether the session had a reward.
 func (e Provisional) Rewarded() bool { return e.rewarded }
 
+// addProvisional adds a provisional reward to the sums of its arms and categories for sign 1, and
+// removes the reward for sign -1.
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
 		if p.place.owner == armOwner {

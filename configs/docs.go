@@ -43,6 +43,7 @@ func readDocs() map[string]doc {
 	return out
 }
 
+// collectDocs adds the comment and the default of each key below n to out, by the path of the key.
 func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	pairs, ok := n.(ast.MapNode)
 	if !ok {

@@ -23,6 +23,7 @@ type validator struct {
 	redis   func(url string) error // parses an address of Redis; nil: any address is valid
 }
 
+// run checks all settings, and adds a fault for each wrong value.
 func (v *validator) run() {
 	c := v.config
 	v.addresses()
@@ -206,6 +207,7 @@ func isHTTP(text string) bool {
 	return err == nil && u.Hostname() != "" && validPort(u) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
+// patterns checks the globs of the opt-outs and of match.system.
 func (v *validator) patterns() {
 	l := v.config.Learning
 	for path, list := range map[string][]string{

@@ -19,6 +19,7 @@ func (v *validator) addresses() {
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
+// address checks a listen address in the form host:port, and reports whether the address is valid.
 func (v *validator) address(path, value string) (ok bool) {
 	host, port, err := net.SplitHostPort(value)
 	n, noPort := strconv.ParseUint(port, 10, 16)
@@ -117,6 +118,8 @@ func (v *validator) upstreamProblem(text string) string {
 	}
 }
 
+// isSelf reports whether a URL is the address of a listener of this precept, which would forward
+// requests to itself.
 func (v *validator) isSelf(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)

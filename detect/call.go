@@ -72,6 +72,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	return c
 }
 
+// kindOf returns the kind of the tool, by the words of its name and by its arguments.
 func (c *toolCall) kindOf() kind {
 	command, _ := c.args.get("command")
 	switch {

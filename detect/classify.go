@@ -17,6 +17,8 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 	return p.classify(&call, text, isError)
 }
 
+// classify returns the judgement of a tool result. A refusal and a pending result take precedence over
+// the error flag of the API, and the flag over the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = clip(strings.TrimSpace(text))
 	if by, rule := callRefusal(call, text); by != NoRefuser {

@@ -16,6 +16,8 @@ func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, d
 	return objectJudgement(v, call, depth)
 }
 
+// arrayJudgement returns the judgement of a JSON array of text parts or of results with a success
+// field. ok is false for other arrays.
 func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	ran := 0
@@ -43,6 +45,8 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 	return Judgement{}, false
 }
 
+// objectJudgement returns the judgement of a JSON object by its fields, from refusals to exit codes,
+// errors and status. ok is false if no field decides.
 func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	known := call.phrases
 	if depth > 3 {

@@ -216,6 +216,8 @@ func hasAll(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.occursIn(raw) })
 }
 
+// occursIn reports whether raw contains the word. The search looks for the byte n.at of the word, which
+// is the rarest.
 func (n needle) occursIn(raw []byte) bool {
 	for from := n.at; from < len(raw) && len(n.word) > 0; from++ {
 		i := bytes.IndexByte(raw[from:], n.word[n.at])

@@ -19,17 +19,15 @@ type Kind string
 type KindInfo struct {
 	Name    Kind
 	Broader Kind   // kind that every failure of this kind has, too; "" for none
-	Meaning string // for people
-	also    bool   // for a line that has a kind already
-	rest    bool   // given only to failures without another kind
+	Meaning string // description for the documentation
+	also    bool   // a line may have this kind in addition to another kind
+	rest    bool   // a failure has this kind only if it has no other kind
 }
 
-// maxKindText is the number of bytes that are searched at either end of a failed result, and
-// maxKindLine the number of bytes of a line.
 const (
-	maxKindText = 12 << 10
-	maxKindLine = 600
-	maxKinds    = 6
+	maxKindText = 12 << 10 // bytes at each end of a failed result that are searched
+	maxKindLine = 600      // bytes of a line that are searched
+	maxKinds    = 6        // kinds of one result, without their broader kinds
 )
 
 // Kinds returns the kinds of a failed tool result, the most specific first. The judgement is the
@@ -40,7 +38,7 @@ func Kinds(text string, j Judgement) []Kind {
 	}
 	search := kindScan{table: kindRows(), steps: maxKindSteps}
 	search.found = make([]bool, len(search.table.kinds))
-	search.result(text, j.Code)
+	search.searchResult(text, j.Code)
 	return search.kinds()
 }
 
@@ -58,13 +56,14 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	return nearest, best == 0
 }
 
-// kindsText is the table of kinds: lines "kind", "also" or "rest" with the name, the broader kind and the meaning, in
-// the order of the result, and for each wording a line with the kind, the pattern and an example.
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with
+// its name, its broader kind and its meaning; Kinds returns the kinds in this order. The other lines have
+// a kind, a pattern and an example of the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. The patterns are found by one word that the pattern needs.
+// kindTable is the compiled table. byWord has each pattern under one word that a matching line contains.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -157,44 +156,44 @@ type kindScan struct {
 	status int    // HTTP status in a field
 
 	exception bool // a line begins with the name of an exception
-	steps     int  // left
+	steps     int  // remaining steps
 }
 
-// result searches a result and its exit code or HTTP status.
-func (s *kindScan) result(text string, code int) {
-	s.text(text)
+// searchResult searches a result and its exit code or HTTP status.
+func (s *kindScan) searchResult(text string, code int) {
+	s.searchText(text)
 	code = cmp.Or(s.status, code)
 	s.steps = max(s.steps, statusSteps)
 	switch {
 	case slices.Contains(s.found, true): // words are more specific than a number
 	case s.exception:
-		s.line("uncaught exception")
+		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:
-		s.line("http status " + strconv.Itoa(code))
+		s.searchLine("http status " + strconv.Itoa(code))
 	case code != 0:
-		s.line("exit code " + strconv.Itoa(code))
+		s.searchLine("exit code " + strconv.Itoa(code))
 	}
 }
 
-// text searches the lines at both ends of a result. If the result is JSON, text searches each field as
+// searchText searches the lines at both ends of a result. If the result is JSON, text searches each field as
 // the line "key: value".
-func (s *kindScan) text(text string) {
+func (s *kindScan) searchText(text string) {
 	text = unwrapText(text)
 	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
-		s.fields("", v, 0)
+		s.searchFields("", v, 0)
 		return
 	}
 	body := wording().unframe(text).body
 	if v, ok := parseLenient(strings.TrimSpace(body)); ok && v.kind == objectValue {
-		s.fields("", v, 0)
+		s.searchFields("", v, 0)
 	}
-	s.lines(text)
+	s.searchLines(text)
 }
 
-// lines searches the lines of a text.
-func (s *kindScan) lines(text string) {
+// searchLines searches the lines of a text.
+func (s *kindScan) searchLines(text string) {
 	if len(text) > 2*maxKindText {
-		s.lines(text[:maxKindText])
+		s.searchLines(text[:maxKindText])
 		text = text[len(text)-maxKindText:]
 	}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -204,7 +203,7 @@ func (s *kindScan) lines(text string) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		s.line(line)
+		s.searchLine(line)
 		t := plain(line)
 		s.exception = s.exception || !strings.HasPrefix(t, "Error") && exceptionLine(t) // "Error: " is a label
 	}
@@ -213,8 +212,8 @@ func (s *kindScan) lines(text string) {
 // maxFieldDepth is the depth of the fields that are searched.
 const maxFieldDepth = 6
 
-// fields searches the strings and numbers of an answer.
-func (s *kindScan) fields(key string, v lenientValue, depth int) {
+// searchFields searches the strings and numbers of an answer.
+func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.steps--; depth > maxFieldDepth || s.steps <= 0 {
 		return
 	}
@@ -226,21 +225,21 @@ func (s *kindScan) fields(key string, v lenientValue, depth int) {
 		if s.steps <= 0 {
 			return
 		}
-		s.fields(name, val, depth+1)
+		s.searchFields(name, val, depth+1)
 	}
 	switch v.kind {
 	case stringValue:
 		text := strings.TrimSpace(v.text())
 		if inner, ok := parseLenient(text); ok && (inner.kind == objectValue || inner.kind == arrayValue) {
-			s.fields(key, inner, depth+1)
+			s.searchFields(key, inner, depth+1)
 			return
 		}
-		s.lines(text)
+		s.searchLines(text)
 		if len(text) < 64 && !strings.Contains(text, "\n") {
-			s.line(key + ": " + text)
+			s.searchLine(key + ": " + text)
 		}
 	case numberValue:
-		s.line(key + ": " + v.raw)
+		s.searchLine(key + ": " + v.raw)
 		if v.num >= 400 && v.num < 600 && wording().isKey("status", key) {
 			s.status = int(v.num)
 		}
@@ -248,9 +247,9 @@ func (s *kindScan) fields(key string, v lenientValue, depth int) {
 	}
 }
 
-// line searches one line. A line has the first matching kind of the table, and all matching kinds that
+// searchLine searches one line. A line has the first matching kind of the table, and all matching kinds that
 // the table marks with "also".
-func (s *kindScan) line(line string) {
+func (s *kindScan) searchLine(line string) {
 	if s.steps -= lineSteps; s.steps <= 0 || quotesLine(line) {
 		return
 	}

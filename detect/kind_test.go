@@ -50,7 +50,7 @@ func kindJudgement(text string) Judgement {
 // kindsIn searches an example by some patterns.
 func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), steps: maxKindSteps}
-	s.result(text, kindJudgement(text).Code)
+	s.searchResult(text, kindJudgement(text).Code)
 	return s.found
 }
 
@@ -156,7 +156,7 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 		t.Errorf("the middle of a long result has the kinds %v", got)
 	}
 	s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 1000}
-	s.text(strings.Repeat("error found not file command found error not: ", 10_000))
+	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.steps > 1000 || s.steps < -2000 {
 		t.Errorf("%d steps are left of 1,000", s.steps)
 	}
@@ -176,7 +176,7 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		"short lines":  strings.Repeat("x\n", 1<<20),
 	} {
 		s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 100_000}
-		s.text(text)
+		s.searchText(text)
 		if s.steps > 0 || s.steps < -2*lineSteps {
 			t.Errorf("%s: %d steps are left of 100,000", name, s.steps)
 		}

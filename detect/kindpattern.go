@@ -76,6 +76,7 @@ func isKindByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c
 // nothing matches.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
+// matchAt reports whether the parts of the pattern from part on match the line from at to its end.
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false

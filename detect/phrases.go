@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Each line of a list is a phrase: class, language, phrase, and a text that needs the phrase,
-// between tabs. A phrase with a blank at an end is quoted.
+// Each line of a list is a phrase: class, language, phrase, and a test case, between tabs. The test case
+// is a text whose judgement depends on the phrase. A phrase that begins or ends with a blank is quoted.
 var (
 	//go:embed phrases.tsv
 	phrasesText string // wordings of people, programs and agents
@@ -35,7 +35,7 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
-	toolLists map[string][]string // by a word of a tool's name: the lists of class "tool" with the word
+	toolLists map[string][]string // for each word of a tool's name: the names of the lists of class "tool" that contain the word
 
 	waits, polls, carriers commandList
 
@@ -106,11 +106,11 @@ func (p *prefixes) rule(s string) string {
 type listLine struct {
 	class  string // the first word is the destination of the phrase
 	phrase string
-	text   string // text that needs the phrase
+	text   string // test case: a text whose judgement depends on the phrase
 	line   string // file and line number
 }
 
-// readLists reads both lists.
+// readLists returns the lines of both lists.
 func readLists() ([]listLine, error) {
 	phrases, err := readList("phrases.tsv", phrasesText)
 	if err != nil {
@@ -120,6 +120,7 @@ func readLists() ([]listLine, error) {
 	return append(phrases, calls...), err
 }
 
+// readList returns the lines of one list. An error names the file and the line.
 func readList(file, text string) ([]listLine, error) {
 	var out []listLine
 	unescape := strings.NewReplacer(`\n`, "\n", `\t`, "\t")
@@ -199,8 +200,8 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is a sentence of a harness at the start of the result or of one of the first
-// lines.
+// refusalWording is a sentence with which a harness refuses a call. The sentence begins the result or
+// one of its first lines.
 type refusalWording struct {
 	text string // lower case
 	by   Refuser

@@ -60,7 +60,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		own, pasted := p.ownWords(text)
 		return fmt.Sprint(own, pasted)
 	case "frame-varies":
-		return fmt.Sprint(p.sum(text))
+		return fmt.Sprint(p.stableHash(text))
 	case "unfinished":
 		return fmt.Sprint(p.isUnfinished(text))
 	case "reopens":

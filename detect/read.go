@@ -88,6 +88,7 @@ type list struct {
 // a fault per line.
 const maxFaults = 10
 
+// all reads the input to its end.
 func (r *reading) all() error {
 	for atStart := true; ; {
 		part, err := r.in.ReadSlice('\n')

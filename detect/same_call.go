@@ -153,6 +153,7 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
+// literals appends the longest runs of the strings and numbers in v to runs.
 func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:

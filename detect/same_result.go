@@ -13,9 +13,11 @@ const maxSum = 32 << 10
 // resultSum returns a hash of a result without the parts that change from run to run: colours,
 // chunk ids, wall times, shell and process numbers, clock times, durations, addresses, random
 // names.
-func resultSum(text string) uint64 { return wording().sum(text) }
+func resultSum(text string) uint64 { return wording().stableHash(text) }
 
-func (p *phrases) sum(text string) uint64 {
+// stableHash returns a hash of a result without the parts that differ between equal results, such as times and
+// temporary names.
+func (p *phrases) stableHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
 		// The results are JSON, and the changing parts are on the same line.
 		text = p.unframe(text).body

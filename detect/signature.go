@@ -115,6 +115,8 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
+// stringsOf returns the texts of a field that describes a failure. A string that is JSON is read as
+// JSON.
 func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
@@ -158,6 +160,7 @@ func dropRepeats(lines []string) []string {
 	return out
 }
 
+// joinLines joins lines with line feeds, up to maxSignature bytes. Longer lines are cut.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

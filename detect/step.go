@@ -99,6 +99,7 @@ func (s *step) toolCall() *toolCall {
 	return call
 }
 
+// identity returns the key of the call, which equal calls share. The key is computed at the first use.
 func (s *step) identity() uint64 {
 	if !s.memo.hasKey {
 		call := s.toolCall()
@@ -142,6 +143,8 @@ func (s *step) words() []string {
 	return s.memo.words
 }
 
+// outcome returns the judgement of the result. The first call also records in memo whether the result
+// shows that time has passed or that a repetition is expected.
 func (s *step) outcome() Judgement {
 	v := s.call.outcome()
 	if s.memo.hasOutcome {

@@ -30,6 +30,8 @@ func ReadTurn(text, words, previous string) Opinion {
 	return wording().readTurn(text, words, previous)
 }
 
+// readTurn returns the opinion in a turn of the user. words are the words of the person in text, and
+// previous is the answer before.
 func (p *phrases) readTurn(text, words, previous string) Opinion {
 	if rule, ok := interrupted(text); ok {
 		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}

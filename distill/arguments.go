@@ -25,6 +25,7 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
+// differ returns the keys that to adds, removes and changes in from.
 func differ(from, to *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(to.object)) {

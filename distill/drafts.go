@@ -184,6 +184,8 @@ func shareNameWord(a, b string) bool {
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
+// knownDraft returns the draft for a failure with a known remedy. ok is false if the case is too rare
+// or has no known remedy.
 func knownDraft(c *Case) (Draft, bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false

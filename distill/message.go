@@ -227,6 +227,7 @@ const (
 	name                    // the name of a kind of error
 )
 
+// classifyWord returns the kind of a word in a message. public has words that are not private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {

@@ -102,6 +102,7 @@ func (w *work) readTraffic(ctx context.Context) error {
 	return nil
 }
 
+// read adds the words of the user and the errors of a session.
 func (c *captured) read(s *Session) {
 	for _, e := range s.Content.Events() {
 		text := withoutBlocks(e.Text)

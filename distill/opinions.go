@@ -60,6 +60,7 @@ func (s *sums) recount(last, next *mark) {
 	s.count(next, 1)
 }
 
+// count adds n times the opinions of a mark to the sums of the texts that the opinions are about.
 func (s *sums) count(m *mark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]

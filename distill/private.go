@@ -22,22 +22,22 @@ const (
 
 // isTerm reports whether a word is written like a term, and not like a name: frozen, SLA, ReleaseTrain.
 func isTerm(word string) bool {
-	const longestShortForm, shortestPart = 5, 3
-	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= longestShortForm {
+	const maxShortForm, minPart = 5, 3
+	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
 		return true
 	}
-	parts, length := 0, shortestPart
+	parts, length := 0, minPart
 	for _, r := range word {
 		switch {
 		case !unicode.IsUpper(r):
 			length++
-		case length < shortestPart:
+		case length < minPart:
 			return false
 		default:
 			parts, length = parts+1, 1
 		}
 	}
-	return parts >= 2 && length >= shortestPart && !strings.ContainsAny(word, "-/_.")
+	return parts >= 2 && length >= minPart && !strings.ContainsAny(word, "-/_.")
 }
 
 // isOrganisationWord reports whether a word of an error may be quoted in a lesson for the organisation of
@@ -71,7 +71,7 @@ func isOrganisationName(name string) bool {
 // isRandom reports whether a word of letters looks like a key: seven consonants in a row, or capitals
 // scattered over the word.
 func isRandom(word string) bool {
-	const longestRun, shortestHump = 6, 3
+	const maxRun, minHump = 6, 3
 	consonants, humps, letters := 0, 0, 0
 	previous := ' '
 	for _, r := range word {
@@ -81,7 +81,7 @@ func isRandom(word string) bool {
 		default:
 			consonants++
 		}
-		if consonants > longestRun && word != strings.ToUpper(word) {
+		if consonants > maxRun && word != strings.ToUpper(word) {
 			return true
 		}
 		if unicode.IsUpper(r) && unicode.IsLower(previous) {
@@ -92,7 +92,7 @@ func isRandom(word string) bool {
 		}
 		previous = r
 	}
-	return humps >= 3 && letters < shortestHump*(humps+1)
+	return humps >= 3 && letters < minHump*(humps+1)
 }
 
 // isKnownWord reports whether a word in lower case is a word of messages, commands or products, and so is

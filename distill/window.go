@@ -93,7 +93,7 @@ func formatRun(s *Session) string {
 // chooseParts selects the parts of a long run within maxShown bytes: the first and the last parts,
 // then rings of growing size around each finding.
 func chooseParts(parts []part) map[int]bool {
-	const widest = 8 // parts around a finding
+	const maxParts = 8 // parts around a finding
 	shown, left := map[int]bool{}, maxShown
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > left {
@@ -105,7 +105,7 @@ func chooseParts(parts []part) map[int]bool {
 	for i := range 3 {
 		show(len(parts) - 1 - i)
 	}
-	for ring := range widest {
+	for ring := range maxParts {
 		for i := range parts {
 			if parts[i].trouble {
 				show(i - ring)

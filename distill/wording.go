@@ -135,12 +135,12 @@ func (g *group) finish(d Draft) (Draft, bool) {
 
 // slugOf makes a slug of a text: the letters and digits of at most 72 bytes, whole words.
 func slugOf(text string) string {
-	const longest, shortest = 72, 8
+	const maxLen, minLen = 72, 8
 	s := lesson.Hyphenated(text, len(text))
-	if len(s) > longest {
-		at := strings.LastIndexByte(s[:longest+1], '-')
-		if at < shortest {
-			at = longest
+	if len(s) > maxLen {
+		at := strings.LastIndexByte(s[:maxLen+1], '-')
+		if at < minLen {
+			at = maxLen
 		}
 		s = s[:at]
 	}

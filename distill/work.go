@@ -56,6 +56,7 @@ func (w *work) judgeName() string {
 	return w.Distiller.o.Judge.Name()
 }
 
+// readNotes reads the lessons, the opinions, the traffic and the cases of the tenant.
 func (w *work) readNotes(ctx context.Context) error {
 	var err error
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
@@ -140,6 +141,7 @@ func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]m
 	return nil
 }
 
+// load reads the exchanges of a session, and its feedback if a judge is configured.
 func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	s := &Session{ID: r.ID.String()}
 	var err error

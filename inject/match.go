@@ -205,6 +205,8 @@ func (w *work) call(id string) wire.Call {
 	return w.rec.Thread.Calls[id]
 }
 
+// action returns the lesson as an action of the bandit, with its planned trial and the arm of the
+// lesson that it supersedes.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	c := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -246,6 +248,7 @@ func (w *work) frames(all []found) int {
 	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
 }
 
+// decide draws the picks of the turn with the coins of the session's unit, and returns the picks.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit

@@ -149,7 +149,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		c.tools.failed(label.StepClose, err)
 		return nil
 	}
-	out := feedback.Reward(inTime(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
+	out := feedback.Reward(withoutLate(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}

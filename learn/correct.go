@@ -51,7 +51,7 @@ func (c *closer) finish(ctx context.Context) {
 	c.resettle(ctx)
 }
 
-// lateEvery returns the interval in which the samples of sessions are rebuilt that continued after
+// lateEvery returns the interval between rebuilds of the samples of sessions that continue after
 // closing: a tenth of the closing age, between 100 ms and 5 minutes. An agent may continue for
 // days, and each rebuild reads the whole session.
 func (c *closer) lateEvery() time.Duration {
@@ -59,7 +59,8 @@ func (c *closer) lateEvery() time.Duration {
 }
 
 // pickUp finds closed sessions with unsettled data: exchanges of agents that continued, feedback
-// that was stored before the program died, and in a shared backend the leftovers of other replicas.
+// that was stored before the program ended, and in a shared backend sessions that other replicas have not
+// corrected.
 func (c *closer) pickUp(ctx context.Context) {
 	now := c.tools.now()
 	if now.Before(c.pickUpAt) {
@@ -108,7 +109,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 		c.tools.failed(label.StepDecode, err)
 		return nil
 	}
-	counted, err := c.inTimeOf(ctx, ref, entries, def.CloseAfter)
+	counted, err := c.withoutLateFeedback(ctx, ref, entries, def.CloseAfter)
 	if err != nil {
 		return retry(err)
 	}
@@ -137,8 +138,9 @@ func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, erro
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// inTimeOf is inTime for a session without a loaded row: inTimeOf reads the start of the session.
-func (c *closer) inTimeOf(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
+// withoutLateFeedback is withoutLate for a session whose start is not loaded, and reads the start if any
+// entry depends on the start.
+func (c *closer) withoutLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil
 	}
@@ -146,5 +148,5 @@ func (c *closer) inTimeOf(ctx context.Context, ref session.Ref, entries []feedba
 	if err != nil || !ok {
 		return entries, err
 	}
-	return inTime(entries, row.Started, age), nil
+	return withoutLate(entries, row.Started, age), nil
 }

@@ -23,6 +23,8 @@ type follower struct {
 	started atomic.Bool // Fleet.Moved has answered
 }
 
+// run refreshes the counters every interval until ctx ends. run returns at once for a store without a
+// fleet.
 func (f *follower) run(ctx context.Context, every time.Duration) error {
 	if f.fleet == nil {
 		return nil

@@ -74,7 +74,7 @@ func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
 		return
 	}
-	out := feedback.Reward(inTime(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
+	out := feedback.Reward(withoutLate(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
@@ -106,10 +106,10 @@ func (p *provisional) recall(ctx context.Context) {
 	}
 }
 
-// inTime removes feedback that the traffic gave after the closing age: the reward of a session is
-// the reward at one fixed age, even where the agent continues for days. Feedback of people counts
-// at any time.
-func inTime(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
+// withoutLate returns the entries without implicit feedback after the closing age: the implicit reward of
+// a session is the reward at one fixed age, even if the agent continues for days. Feedback of people
+// counts at any time.
+func withoutLate(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries
 	}

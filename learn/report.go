@@ -148,7 +148,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	if err != nil {
 		return nil
 	}
-	out := feedback.Reward(inTime(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
+	out := feedback.Reward(withoutLate(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
 	return atClosing(c, rec, out)
 }
 

@@ -138,6 +138,8 @@ func (c *Consulted) Run(ctx context.Context) error {
 	}
 }
 
+// save writes the counts to the file, or sends the counts that Redis has not confirmed. After an error
+// the counts stay for the next call.
 func (c *Consulted) save(ctx context.Context) error {
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()

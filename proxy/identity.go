@@ -201,8 +201,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 // cleanName redacts the name of an agent, which goes to records, counters and samples on disk. Most
 // names are too short for a secret and have no @.
 func (s *settings) cleanName(agent string) string {
-	const shortestKey = 16
-	if len(agent) < shortestKey && !strings.Contains(agent, "@") {
+	const minKey = 16
+	if len(agent) < minKey && !strings.Contains(agent, "@") {
 		return agent
 	}
 	return redact.New(s.cfg.Learning.AnonymizePII).Text(agent)

@@ -215,6 +215,7 @@ func matchesText(l *lesson.Lesson, q string) bool {
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
 }
 
+// create answers a request for a new lesson.
 func (n lessonsRequest) create(c echo.Context) error {
 	w, err := readLessonBody(c)
 	if err != nil {
@@ -233,6 +234,7 @@ func (n lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, n.view(lesson.NewBook(nil), l))
 }
 
+// update answers a change of a lesson. Fields that the body lacks keep their value.
 func (n lessonsRequest) update(c echo.Context) error {
 	_, old, err := n.find(c.Request().Context(), c.Param("id"))
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *pendingReplies) add(id session.ID) {
 	e.replies++
 }
 
-// end ends the count of one reply.
+// end removes one reply from the count, and closes done when the count is zero.
 func (s *pendingReplies) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

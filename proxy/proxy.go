@@ -74,6 +74,8 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 	return p.configure(p.set.Load().cfg)
 }
 
+// configure applies a configuration to new requests, and closes transports that the new settings do not
+// use. After an error the old settings stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
 	old := p.set.Load()
 	s, err := newSettings(c, p.fleet, old)

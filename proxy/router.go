@@ -21,6 +21,7 @@ import (
 // other paths.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
+// router returns the routes of precept's own endpoints. Every other path is a turn, which is forwarded.
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

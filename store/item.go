@@ -137,6 +137,7 @@ func (s *items) unitOf(ctx context.Context, rec *session.Record) (*unit, error) 
 	return u, nil
 }
 
+// itemOfRecord returns the item of a session in lists, from its row and its decoded record.
 func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),

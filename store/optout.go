@@ -66,7 +66,7 @@ func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 // isSilent reports whether all turns of a session opted out, so that feedback is ignored. isSilent
 // waits briefly for the judgement of the newest turn.
 func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bool {
-	const step, most = 5 * time.Millisecond, 40
+	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
 		return false
@@ -78,7 +78,7 @@ func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bo
 		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.Unjudged) > 0
 	}
 	silent, open := look()
-	for i := 0; open && i < most && ctx.Err() == nil; i++ {
+	for i := 0; open && i < maxTries && ctx.Err() == nil; i++ {
 		timer := time.NewTimer(step)
 		select {
 		case <-timer.C:

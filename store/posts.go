@@ -163,6 +163,8 @@ func (f *poster) attempt(ctx context.Context, tenant string, s *subject, e feedb
 	}
 }
 
+// postOnce adds feedback to the session of its subject, or parks the feedback if the session is
+// unknown.
 func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	if s.Works != nil {
 		return f.postToWork(ctx, tenant, s.Works, e)

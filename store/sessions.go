@@ -44,6 +44,8 @@ type sessions struct {
 
 func (s *sessions) hasFleet() bool { return s.fleet != nil }
 
+// acquire returns a pinned session from memory or from the backend, nil for an unknown session. late
+// reports that the session may exist although acquire does not return it.
 func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
@@ -89,6 +91,8 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
+// echoes returns the sessions of echo keys from the backend. late reports that the result may be
+// incomplete.
 func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
 	if len(keys) == 0 {
 		return nil, false
@@ -142,6 +146,7 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
+// refresh adopts the stored record if another replica has written a newer one.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
@@ -167,6 +172,8 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 }
 
+// rejoin merges the stored record of a unit into the record in memory, because other replicas may have
+// drawn for the unit.
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	if !s.hasFleet() && !unit.Unsure() {
 		return
@@ -191,6 +198,8 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.Record.Join(rec)
 }
 
+// recall applies the opt-out mark of a session that is new at this replica. Without an answer of the
+// store, recall assumes that the turns before opted out, so that no opted-out text is stored.
 func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
 	if !s.hasFleet() || items <= 0 {
 		return
@@ -234,6 +243,8 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	}
 }
 
+// newest returns the newer one of the record in memory and the stored row, merged for a unit, for the
+// closing of the session.
 func (s *sessions) newest(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -263,6 +274,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 	return inMemory
 }
 
+// snapshot returns a snapshot of a session in memory, nil for another session.
 func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	ses := s.live.peek(ref.ID)
 	if ses == nil {

@@ -44,6 +44,8 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	return []Post{post}, []error{nil}, false, nil
 }
 
+// parseBulk parses an array of feedback objects. The result has a post and an error for each object; a
+// single error concerns the whole array.
 func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
@@ -62,6 +64,8 @@ func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	return posts, errs, true, nil
 }
 
+// parseOne parses one feedback object. An unknown key is an error, so that a misspelt key does not lose
+// a value.
 func parseOne(raw []byte) (Post, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -167,6 +171,8 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
+// text returns the string of a key, "" for an absent key. A value that is not a string, longer than
+// limit bytes, or empty is a fault.
 func (r *reader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {
@@ -205,6 +211,7 @@ func (r *reader) json(key string) json.RawMessage {
 	return b.Bytes()
 }
 
+// score returns the score; ok is false without a score.
 func (r *reader) score() (float64, bool) {
 	raw := r.raw("score")
 	if raw == nil {

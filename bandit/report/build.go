@@ -86,6 +86,8 @@ func late(strata []trial.Stratum) (n int64) {
 	return max(0, n)
 }
 
+// row returns the row of a lesson: the counts, the measured effect, the verdict and the expected time
+// of the next verdict.
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := holdout(s)

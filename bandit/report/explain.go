@@ -72,6 +72,7 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	return nil
 }
 
+// explanation returns the numbers behind the verdict of a row as lines of text.
 func (r *Row) explanation() []string {
 	e := r.Explain
 	out := []string{

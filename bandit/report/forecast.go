@@ -132,6 +132,8 @@ func (r *Report) current(slug string) *Row {
 	return found
 }
 
+// cost sets the width of the interval, the sessions and days, and the reward and tokens that the trial
+// costs.
 func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
 	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)

@@ -46,12 +46,12 @@ func (s sums) exclusion() float64 {
 
 // sessionsFor returns the number of picks of a lesson at which the half-width reaches the target.
 func sessionsFor(target, variance float64) float64 {
-	const most = 1e9
+	const maxValue = 1e9
 	if !(target > 0) {
-		return most
+		return maxValue
 	}
 	lo, hi := 1.0, float64(trial.MinPicks)
-	for hi < most && trial.HalfWidth(hi, variance, trial.TightLesson) > target {
+	for hi < maxValue && trial.HalfWidth(hi, variance, trial.TightLesson) > target {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
@@ -62,7 +62,7 @@ func sessionsFor(target, variance float64) float64 {
 			hi = mid
 		}
 	}
-	return math.Min(hi, most)
+	return math.Min(hi, maxValue)
 }
 
 // noise returns the variance of a reward around its centre: measured, without the part of the

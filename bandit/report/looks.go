@@ -46,6 +46,8 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
 	return out, sum
 }
 
+// lookOf returns the planned trial of an evaluation, with the effect as far as the picks permit an
+// effect.
 func lookOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Taken: l.Taken,
@@ -93,14 +95,14 @@ func (l *PlannedTrial) judge(bar float64) Verdict {
 
 // outcomeVerdict returns the word of a trial on an outcome, as a verdict.
 func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
-	switch least := inUnit(o, material(o)); {
+	switch smallest := inUnit(o, material(o)); {
 	case l.P == nil:
 		return ""
 	case *l.P <= bar && *l.Effect < 0 && o == trial.Recurrence:
 		return Verdict(Prevents)
 	case *l.P <= bar:
 		return Verdict(provenMark + word(o, *l.Effect))
-	case *l.Lo >= -least && *l.Hi <= least:
+	case *l.Lo >= -smallest && *l.Hi <= smallest:
 		return NoEffect
 	}
 	return Unproven

@@ -173,8 +173,8 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
 		weight := float64(s.Assigned[0] + s.Assigned[1])
-		least, most := bounds(s)
-		l, h, n = l+weight*least, h+weight*most, n+weight
+		lowest, highest := bounds(s)
+		l, h, n = l+weight*lowest, h+weight*highest, n+weight
 	}
 	if n == 0 || l == -n && h == n { // one arm is unknown
 		return nil, nil
@@ -184,14 +184,14 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 
 // bounds returns the bounds of one propensity.
 func bounds(s trial.Stratum) (lo, hi float64) {
-	var least, most [2]float64 // bounds of the mean reward, per arm
+	var lowest, highest [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {
 		rewarded := float64(s.RewardedOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), rewarded)
-		if least[arm], most[arm] = 0, 1; n > 0 {
+		if lowest[arm], highest[arm] = 0, 1; n > 0 {
 			y := math.Min(s.Y[arm], rewarded)
-			least[arm], most[arm] = y/n, (y+n-rewarded)/n
+			lowest[arm], highest[arm] = y/n, (y+n-rewarded)/n
 		}
 	}
-	return least[1] - most[0], most[1] - least[0]
+	return lowest[1] - highest[0], highest[1] - lowest[0]
 }

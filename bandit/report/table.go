@@ -146,6 +146,8 @@ func (t table) row(name, verdict, effect, axis, counts string) {
 	)
 }
 
+// head writes the title of the table, and the sentences about the data that the report does not
+// contain.
 func (t table) head(r Report) {
 	title := "Effect of lessons, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
 	if r.Window != "" {

@@ -45,6 +45,6 @@ func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 
 // Normal returns the standard normal quantile of a uniform number.
 func Normal(u float64) float64 {
-	const least = 0.5 / (1 << 53) // replaces 0, whose quantile is minus infinity
-	return math.Sqrt2 * math.Erfinv(2*max(u, least)-1)
+	const smallest = 0.5 / (1 << 53) // replaces 0, whose quantile is minus infinity
+	return math.Sqrt2 * math.Erfinv(2*max(u, smallest)-1)
 }

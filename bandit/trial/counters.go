@@ -66,6 +66,8 @@ func SameScope(ds []Delta) int {
 	return n
 }
 
+// addScope adds deltas of one scope to its sums, and to the sums that all scopes share: models,
+// surrogates, and the pool of outcomes.
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scope(name, true)
 	var wagered, pooled bool

@@ -149,6 +149,7 @@ type place struct {
 // counters. A name in neither table is ignored, so that an older precept reads a newer store.
 var fields = table() //nolint:gochecknoglobals // an immutable table, written once here
 
+// table returns the place of each field that has a fixed name.
 func table() map[string]place {
 	t := map[string]place{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},

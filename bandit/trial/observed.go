@@ -57,6 +57,8 @@ func (a *Assignment) addOutcomes(d *Deltas) {
 	}
 }
 
+// addOutcome adds the deltas of the outcome o with the value y: the counts and sums of the arm, and the
+// bets on a fall and on a rise.
 func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	z, ok := Z(y-p.Watch.C[o], p.Injected, p.Eps)
 	if !ok {

@@ -145,6 +145,7 @@ func (s *sums) stats(day int32) Stats {
 	return out
 }
 
+// strata returns the sums of the coins by the probability of the coin.
 func strata(rows Rows[int64, [coinSums]int64]) (out []Stratum) {
 	for _, x := range rows {
 		t := Stratum{Eps: real64(x.Key)}

@@ -35,7 +35,7 @@ func (w *invocation) check() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
-	flags.accepts = true
+	flags.trusts = true
 	addJSON(c, &asJSON)
 	c.RunE = func(*cobra.Command, []string) error {
 		flags.announce(w)
@@ -54,7 +54,8 @@ func (w *invocation) check() *cobra.Command {
 	return c
 }
 
-// checkLessons reads the bank and prints the answer.
+// checkLessons reads the lessons of the configuration and prints the answer. The error has exit code 1 if
+// a lesson has faults.
 func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
 	if isDirectory(cfg.Lessons) {

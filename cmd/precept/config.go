@@ -24,7 +24,7 @@ import (
 type configFlags struct {
 	command *cobra.Command
 	file    string
-	accepts bool              // running the verb makes precept.yaml of the working directory trusted for this user
+	trusts  bool              // running the verb makes precept.yaml of the working directory trusted for this user
 	given   map[string]string // values of the flags, by path of the key
 }
 
@@ -164,7 +164,7 @@ func (f *configFlags) source(w *invocation, offline bool) *server.Source {
 			ReadFile: readSecret,
 			Redis:    redis.CheckURL,
 		})
-		if found && f.accepts && err == nil {
+		if found && f.trusts && err == nil {
 			w.accept(file)
 		}
 		return c, err

@@ -200,9 +200,9 @@ func (w *invocation) suggest(ctx context.Context, cfg *configs.Config, book *les
 
 // printTried prints the answer for people.
 func printTried(out io.Writer, t *tryAnswer) {
-	const most = 200
+	const maxStripped = 200
 	for _, s := range t.Stripped {
-		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))
+		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, maxStripped)))
 	}
 	switch {
 	case t.Outcome != "" && t.Outcome != string(detect.Error):
@@ -213,7 +213,7 @@ func printTried(out io.Writer, t *tryAnswer) {
 	case t.Searched == "":
 		fmt.Fprintln(out, "searched  nothing: the text contains no words of a person")
 	default:
-		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
+		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, maxStripped)))
 	}
 	if len(t.Kinds) > 0 {
 		fmt.Fprintf(out, "kinds     %s\n", strings.Trim(fmt.Sprint(t.Kinds), "[]"))
@@ -261,10 +261,10 @@ func causes(by []lesson.Cause) string {
 }
 
 // shorten returns the start of a text on one line.
-func shorten(s string, most int) string {
+func shorten(s string, maxStripped int) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + " ..."
+	if r := []rune(s); len(r) > maxStripped {
+		return string(r[:maxStripped]) + " ..."
 	}
 	return s
 }

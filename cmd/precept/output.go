@@ -62,13 +62,13 @@ func columns(out io.Writer) int {
 // screen returns the width of the terminal that out is, in columns; live is false, and the width 80, if out is
 // no terminal.
 func screen(out io.Writer) (width int, live bool) {
-	const usual, least = 80, 40
+	const usual, minWidth = 80, 40
 	f, ok := out.(*os.File)
 	if !ok || !isTerminal(f) {
 		return usual, false
 	}
 	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
-	if err != nil || width < least {
+	if err != nil || width < minWidth {
 		return usual, true
 	}
 	return width, true

@@ -27,7 +27,7 @@ func (w *invocation) serve() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
-	flags.accepts = true
+	flags.trusts = true
 	show := c.Flags().Bool(
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)

@@ -36,7 +36,7 @@ func (f *configFlags) checkTrust(w *invocation, text []byte) error {
 			return errForeign
 		}
 	}
-	if f.accepts || !f.sendsAway(text) || isAccepted(w.env, text) {
+	if f.trusts || !f.sendsAway(text) || isAccepted(w.env, text) {
 		return nil
 	}
 	return errUntrusted

@@ -134,15 +134,15 @@ func (p page) entry(e *store.Entry) []string {
 
 // short cuts a long text and marks the cut.
 func (p page) short(e *store.Entry, text string) string {
-	most := shownLines
+	maxLines := shownLines
 	if e.Kind == sample.MessageSystem {
-		most = 1
+		maxLines = 1
 	}
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
-	if len(lines) > most {
-		left := len(lines) - most
+	if len(lines) > maxLines {
+		left := len(lines) - maxLines
 		lines = append(
-			lines[:most:most],
+			lines[:maxLines:maxLines],
 			p.wrap(fmt.Sprintf("... %d more lines; the dashboard shows them", left), p.width-labelWide)...,
 		)
 	}

@@ -98,6 +98,8 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
+// revise replaces the lesson slug by the lesson of the proposal, which must be of the same scope, and
+// counts towards the quota of the scope.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
 	old, name, err := s.owned(slug, p.Scope)
 	if err != nil {

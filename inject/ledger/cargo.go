@@ -10,13 +10,14 @@ import (
 //
 //nolint:gochecknoglobals // immutable
 var (
-	rustHead   = regexp.MustCompile(`^error(?:\[(E\d+)\])?: (.+)$`)
-	rustTest   = regexp.MustCompile(`^---- (.+) stdout ----$`)
-	rustPanic  = regexp.MustCompile(`panicked at ([^\s':]+\.rs):\d+:\d+:?$`)
-	rustPanic1 = regexp.MustCompile(`panicked at '(.*)', ([^\s':]+\.rs):\d+:\d+$`) // before Rust 1.73
-	clippyRule = regexp.MustCompile(`clippy::([\w-]+)|rust-clippy/[^#]*#(\w+)`)
+	rustHead     = regexp.MustCompile(`^error(?:\[(E\d+)\])?: (.+)$`)
+	rustTest     = regexp.MustCompile(`^---- (.+) stdout ----$`)
+	rustPanic    = regexp.MustCompile(`panicked at ([^\s':]+\.rs):\d+:\d+:?$`)
+	rustOldPanic = regexp.MustCompile(`panicked at '(.*)', ([^\s':]+\.rs):\d+:\d+$`) // before Rust 1.73
+	clippyRule   = regexp.MustCompile(`clippy::([\w-]+)|rust-clippy/[^#]*#(\w+)`)
 )
 
+// cargo adds the failures of rustc, clippy and cargo test.
 func (r *reading) cargo() {
 	for i, text := range r.lines {
 		if m := rustTest.FindStringSubmatch(text); m != nil {
@@ -57,7 +58,7 @@ func (r *reading) cargoTest(i int, name string) {
 		if rustTest.MatchString(text) || strings.HasPrefix(text, "failures:") {
 			break
 		}
-		if m := rustPanic1.FindStringSubmatch(text); m != nil {
+		if m := rustOldPanic.FindStringSubmatch(text); m != nil {
 			file, message = m[2], m[1]
 			break
 		}
@@ -77,7 +78,8 @@ func (r *reading) cargoTest(i int, name string) {
 	r.add(i, failedTest("cargo test", file, name, cmp.Or(message, wordless)))
 }
 
-// rustPlace returns the failure of an error in the short form of the compiler or of clippy.
+// rustPlace returns the failure of an error of the compiler or of clippy that is on one line, with file
+// and position before the message.
 func rustPlace(file, code, message string) Failure {
 	f := rustFailure(file, code, message)
 	if code == "" && strings.Contains(message, "clippy") {

@@ -78,6 +78,7 @@ func (r *reading) goPackage() *goPackage {
 	return &goPackage{r: r, failed: map[string]int{}, messages: map[string]goMessage{}}
 }
 
+// line reads one line of the output of go test.
 func (p *goPackage) line(at int, text string) {
 	if m := goRun.FindStringSubmatch(text); m != nil {
 		p.test = m[1]

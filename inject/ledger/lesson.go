@@ -39,6 +39,7 @@ func Lessons(text []byte) []*lesson.Lesson {
 	return out
 }
 
+// lesson returns the lesson of an entry: the rule as advice, with the file and the error as triggers.
 func (e *Entry) lesson() *lesson.Lesson {
 	l := &lesson.Lesson{
 		Slug: slug(e.Rule, e.signature()), Title: clip(e.Rule, maxTitle), Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,

@@ -45,6 +45,7 @@ func (r *reading) eslint() {
 	}
 }
 
+// eslintJSON adds the errors in the JSON report of eslint. Warnings are left out.
 func (r *reading) eslintJSON(at int, text string) {
 	var files []struct {
 		FilePath string

@@ -81,6 +81,7 @@ func goPlace(file, message string, column bool) (Failure, bool) {
 	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, column
 }
 
+// pyPlace returns the failure in a line of pylint, ruff or mypy. ok is false for another message.
 func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {

@@ -9,7 +9,8 @@ import (
 // MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is the length of a section that is read for these lines; a section may have a megabyte.
+// maxRaw is the maximum number of bytes of a section or a title that is read; a section may have a
+// megabyte.
 const maxRaw = 16 << 10
 
 // Text is a lesson in the form that a request may contain: without hidden characters, block
@@ -30,7 +31,7 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
-// Line returns a foreign text as one line that a model may see.
+// Line returns a foreign text as one line that a model may see; "" for a text with a block delimiter.
 func Line(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
@@ -51,13 +52,13 @@ func (l *Lesson) Headline() string {
 	return clip(h, maxTitle)
 }
 
+// oneLine returns a text without hidden characters, with single blanks in place of white space.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines returns the advice without blank lines and code fences, one line per caller's prefix. The
-// lines with their line feeds have at most maxBytes bytes, without the prefixes; the rest is cut
-// after a sentence.
+// Lines returns the lines of the advice without blank lines and code fences. The lines with their line
+// feeds have at most maxBytes bytes. A longer advice is cut after a sentence.
 func (t *Text) Lines(maxBytes int) []string {
 	kept, ends := t.lines, t.ends
 	used := 0
@@ -69,7 +70,7 @@ func (t *Text) Lines(maxBytes int) []string {
 		if part := cutSentence(line, maxBytes-used-1); part != "" {
 			return append(kept[:i:i], part)
 		}
-		for n := i; n > 0; n-- { // back to the end of a sentence: a wrapped paragraph breaks its lines anywhere
+		for n := i; n > 0; n-- { // back to the end of a sentence: a paragraph may break its lines inside of a sentence
 			if ends[n-1] || endsSentence(kept[n-1]) {
 				return kept[:n:n]
 			}
@@ -146,11 +147,12 @@ func endsSentence(s string) bool {
 	case "e.g", "i.e", "etc", "vs", "cf", "approx":
 		return false
 	default:
-		return last != "" && strings.Trim(head, "0123456789") != "" // the number of an item ends no sentence
+		return last != "" && strings.Trim(head, "0123456789") != "" // the number of a list item is not a sentence
 	}
 }
 
-// hardCut cuts a first sentence that exceeds the room, at a word, with a visible mark.
+// hardCut cuts lines whose first sentence has more than maxBytes bytes: after a word, with " ..." at the
+// end.
 func hardCut(lines []string, maxBytes int) []string {
 	const more = " ..."
 	out := []string{}

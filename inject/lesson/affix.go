@@ -46,13 +46,13 @@ func wordStarts(text []byte, at, letters int) bool {
 	if s != arabic && s != hebrew {
 		return false
 	}
-	const longest = 4 // letters of a prefix
+	const maxLen = 4 // letters of a prefix
 	start := at
 	for n := 0; ; n++ {
 		if n > 0 && boundary(text, start) {
 			break
 		}
-		if n == longest {
+		if n == maxLen {
 			return false
 		}
 		_, size := utf8.DecodeLastRune(text[:start])
@@ -102,11 +102,11 @@ func wordEnds(text []byte, at int) bool {
 	if boundary(text, at) {
 		return true
 	}
-	const longest = 8 // syllables of an ending
+	const maxLen = 8 // syllables of an ending
 	end := at
 	for n := 0; n == 0 || !boundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
-		if n == longest || scriptOf(r) != hangul {
+		if n == maxLen || scriptOf(r) != hangul {
 			return false
 		}
 		end += size

@@ -58,6 +58,7 @@ func lineIf(v *node) int {
 
 func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
 
+// trigger reads the member trigger into the lesson.
 func (r *reader) trigger(l *Lesson, n *node) {
 	r.refuseUnknownKeys("trigger", n, "description", "tags", "targets", "metadata")
 	t := &l.Trigger
@@ -84,6 +85,7 @@ func (r *reader) trigger(l *Lesson, n *node) {
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 
+// target reads one target of the trigger.
 func (r *reader) target(field string, n *node) (t Target) {
 	if n.kind != kindMap {
 		r.invalid(field, n.line, "is %s; write operator, role or skill", n.kind)
@@ -99,6 +101,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
+// evidence reads the member evidence, which must not be empty.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)

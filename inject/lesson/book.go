@@ -81,6 +81,8 @@ func (b *Book) And(l *Lesson) *Book {
 	return next
 }
 
+// newBook returns a book of the lessons, sorted by slug. Of several lessons with one slug the first by
+// path counts.
 func newBook(lessons []*Lesson) *Book {
 	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)

@@ -133,6 +133,7 @@ func severityFor(l *Lesson) Severity {
 	return Error
 }
 
+// checkAlone returns the findings about a lesson without a comparison to other lessons.
 func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unread(l), broad(l)...)
 	out = append(out, unknownKinds(l)...)
@@ -203,6 +204,8 @@ func phrases(t *Trigger) []fieldPhrase {
 	return out
 }
 
+// backtest returns a finding if the lesson would have fired in none, or in too many, of the stored
+// sessions.
 func (c Checks) backtest(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil

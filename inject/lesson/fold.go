@@ -30,11 +30,11 @@ func fold(r rune) rune {
 	if unicode.IsDigit(r) {
 		return digit(r)
 	}
-	least := r
+	smallest := r
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
-		least = min(least, o)
+		smallest = min(smallest, o)
 	}
-	return unicode.ToLower(least)
+	return unicode.ToLower(smallest)
 }
 
 // digit returns the ASCII digit of a digit of another script. Unicode numbers the digits of each
@@ -76,6 +76,7 @@ func compatible(s string) string {
 	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would turn each into two runes
 }
 
+// ascii reports whether s is ASCII.
 func ascii(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
@@ -94,7 +95,7 @@ func lowerASCII(c byte) byte {
 
 // appendFolded appends a rune in the form for comparison: case folded, typographic signs as ASCII,
 // white space as a single blank and none at the start, invisible runes dropped. Blanks next to Chinese
-// and Japanese characters are dropped, because writers put blanks and line feeds there as they like.
+// and Japanese characters are dropped, because blanks and line feeds have no meaning there.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -141,6 +142,7 @@ const (
 // firstLone is the start of the scripts without spaces.
 const firstLone = 0x0E00
 
+// kindOf returns the role of a rune in words.
 func kindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):

@@ -67,6 +67,7 @@ func (l *Lesson) Clone() *Lesson {
 	return &c
 }
 
+// formatNew returns the file of a lesson that has no file yet.
 func formatNew(l *Lesson) ([]byte, error) {
 	var front node
 	front.kind = kindMap
@@ -255,6 +256,7 @@ func optionalMap(kv ...string) node {
 	return n
 }
 
+// equalNode reports whether two YAML values are equal. The order of keys counts.
 func equalNode(a, b *node) bool {
 	if a == nil || b == nil {
 		return a == b

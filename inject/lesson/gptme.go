@@ -160,6 +160,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
+// status reads the member status; the default is Active.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {

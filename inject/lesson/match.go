@@ -188,6 +188,7 @@ func (u *compiled) admits(q *Query) bool {
 	return !u.silenced(q) && u.lesson.Scope.admits(q) && u.lesson.Trigger.addressed(q)
 }
 
+// hits returns a hit for each touched lesson that the query admits, in the order of the slugs.
 func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil

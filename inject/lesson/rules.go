@@ -167,6 +167,7 @@ func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
 
+// confidence reads the member confidence, a number from 0 to 1.
 func (r *reader) confidence(n *node) float64 {
 	v, ok := n.get("confidence")
 	if !ok {
@@ -191,6 +192,7 @@ func (r *reader) share(prefix string, n *node, key string) float64 {
 	return r.number(prefix, n, key, between, "must lie between 0 and 1; write a number such as 0.5")
 }
 
+// instant reads a time of RFC 3339, the zero time for an absent key.
 func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {

@@ -70,6 +70,8 @@ func appendText(dst []byte, s string) []byte {
 	return appendPart(dst, s)
 }
 
+// appendPart appends a text in the form for comparison, with cutOut in place of each long run of
+// base64.
 func appendPart(dst []byte, s string) []byte {
 	s = compatible(s)
 	if len(s) > maxText { // one character may become eighteen

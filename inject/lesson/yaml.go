@@ -147,6 +147,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
+// node converts a value of YAML. Values that lessons do not use are refused.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: lineOf(n)}
 	if depth > maxDepth {
@@ -192,6 +193,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 	return out
 }
 
+// pairs converts the members of a mapping. A key that occurs twice is refused.
 func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 	pairs := make([]pair, 0, len(values))
 	seen := make(map[string]bool, len(values))

@@ -97,6 +97,7 @@ func Find(text string) []File {
 	return out
 }
 
+// find returns the rules files in a text that the agent of the marker inserted.
 func (m *marker) find(text string) (found []File) {
 	if !strings.Contains(text, m.within) {
 		return nil

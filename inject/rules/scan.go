@@ -72,6 +72,8 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	}
 }
 
+// add counts a rules file of a session with its sections. content is the text of the file; the first
+// content of a file determines its sections.
 func (s *Scan) add(f *File, content string, requests, input int64) {
 	known := s.files[f.Name]
 	sections := Split(content)

@@ -30,8 +30,8 @@ var linkWords = []struct{ link, name string }{
 	{"는", "비밀번호"},
 }
 
-// foreignLink checks a verb that links the word for "password" to its value: le mot de passe est ...
-// i is in the first three bytes of the verb.
+// foreignLink matches the value after the word for "password" and a verb: le mot de passe est ... One of
+// the first three bytes of the verb is at i.
 func (m *matcher) foreignLink(i int) hit {
 	const maxLen = 64
 	s := m.s

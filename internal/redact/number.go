@@ -182,6 +182,7 @@ func number(d []byte) (n int) {
 	return n
 }
 
+// luhn reports whether the check digit of Luhn's formula is valid.
 func luhn(d []byte) bool {
 	sum := 0
 	for i, c := range d {

@@ -53,6 +53,7 @@ func (h *history) corrections() []Sample {
 	return out
 }
 
+// correction returns the error_correction of a failed call and the call that worked.
 func (h *history) correction(n int, failed, worked *Event, attempts int) Sample {
 	exchanges := h.between(failed.Turn, worked.Turn)
 	f, label := h.rate(failed.Turn, worked.Turn, false)
@@ -166,6 +167,7 @@ func (h *history) modelMS() (ms float64) {
 	return ms
 }
 
+// plan returns the plan_optimization of a slow or costly session.
 func (h *history) plan(reasons []string) Sample {
 	f, label := h.rate(0, 0, true)
 	s := h.sample(PlanOptimization, 0, h.kept, f, label)

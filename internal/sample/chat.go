@@ -206,7 +206,7 @@ func (s *Session) Preferences() []Preference {
 		switch {
 		case r.Type == "correction":
 			chosen = correctionMessage(r.Correction)
-		case r.human() == Rejected:
+		case r.reviewLabel() == Rejected:
 			chosen = h.approvedTwin(at)
 		}
 		rejected := appendReply(nil, h.kept[at])
@@ -250,7 +250,7 @@ func (h *history) approvedTwin(index int) []ChatMessage {
 	}
 	for i := range h.Session.Ratings {
 		r := &h.Session.Ratings[i]
-		if r.Source != "user" || r.Turn == 0 || r.human() != Approved {
+		if r.Source != "user" || r.Turn == 0 || r.reviewLabel() != Approved {
 			continue
 		}
 		if twin := h.rated(r); twin >= 0 && twin != index && lastWords(h.items[twin]) == words {

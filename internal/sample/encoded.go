@@ -97,6 +97,7 @@ func noNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
+// joinItems returns a JSON array of the items, byte for byte; nil for nil.
 func joinItems(items []json.RawMessage) []byte {
 	if items == nil {
 		return nil

@@ -160,6 +160,7 @@ func (o *OptOut) hits(text string, depth int) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.inText(flat) })
 }
 
+// hitsValue reports whether a string or a key in v names an opted-out path.
 func (o *OptOut) hitsValue(v any, depth int) bool {
 	switch v := v.(type) {
 	case string:

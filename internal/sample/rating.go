@@ -37,9 +37,10 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	if rating.Turn != 0 && h.rated(&rating) < 0 { // the words may be about a turn that opted out
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
-	return rating.feedback(count), rating.human()
+	return rating.feedback(count), rating.reviewLabel()
 }
 
+// rank returns the precedence of the source of a rating.
 func rank(r *Rating) int {
 	switch r.Source {
 	case "user":
@@ -111,8 +112,8 @@ func LabelOf(score float64) string {
 	}
 }
 
-// human returns the review label in MPLP's metadata. Only feedback of a person counts as a review.
-func (r *Rating) human() string {
+// reviewLabel returns the review label in MPLP's metadata. Only feedback of a person counts as a review.
+func (r *Rating) reviewLabel() string {
 	switch {
 	case r.Source != "user":
 		return NotReviewed

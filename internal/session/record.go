@@ -148,9 +148,9 @@ type Block struct {
 	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
 }
 
-// LastTurn is the new content of the newest main request, and the traces of its reply. SetLastTurn sets
-// the request's part. Content without a block at its first turn never gets a block later, also if a
-// later request repeats the content with more content after it.
+// LastTurn is the new content of the newest main request, and hashes of its reply. SetLastTurn sets the
+// fields of the request. A block is inserted only before new content: an item that got no block in its
+// first turn never gets a block in a later turn.
 type LastTurn struct {
 	From     int      `json:"from"`               // first new item
 	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items

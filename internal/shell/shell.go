@@ -171,6 +171,7 @@ func (r *reader) read(stmt *syntax.Stmt) {
 	}
 }
 
+// call adds a simple command, or the commands in the text that the command gives to a shell.
 func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	c := Command{Inner: inner}
 	for _, a := range n.Assigns {

@@ -4,6 +4,7 @@ import "slices"
 
 // Decoding of Chat Completions: messages[] of {role, content, tool_calls, tool_call_id}.
 
+// decodeChat decodes a message of the Chat Completions API.
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
 	var content, calls, legacy, callID, name, id, refusal, audio span

@@ -19,6 +19,7 @@ func (r *ReplyReader) chat(b []byte) {
 	r.fail(b, fault)
 }
 
+// choice reads a piece of a choice, or a whole choice.
 func (r *ReplyReader) choice(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return

@@ -117,6 +117,7 @@ func valueEnd(b []byte, i int) int {
 	return i
 }
 
+// nestEnd returns the offset after the object or array at i.
 func nestEnd(b []byte, i int) int {
 	for depth := 0; ; i++ {
 		switch b[i] {

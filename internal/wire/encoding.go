@@ -116,6 +116,7 @@ func newUnpacker(encoding string, write func([]byte)) *unpacker {
 	return u
 }
 
+// run decodes to the end, and returns the error with which the decoder ended.
 func (u *unpacker) run(encoding string, write func([]byte)) error {
 	plain, err := decoder(encoding, u)
 	if err != nil {

@@ -60,6 +60,7 @@ func (r *Request) Hash(i int) uint64 {
 	return h.sum
 }
 
+// hash computes Hash.
 func (r *Request) hash(i int) uint64 {
 	it := r.Item(i)
 	d := xxhash.New()

@@ -74,6 +74,7 @@ func (r *Request) Forget() {
 	r.memo.split, r.memo.splitOf = nil, 0
 }
 
+// decode decodes an item by its dialect, and then calls and results that the agent wrote as text.
 func (r *Request) decode(it *Item, value span) {
 	switch r.Dialect {
 	case Chat:

@@ -4,6 +4,7 @@ import "bytes"
 
 // Messages: system and messages[] of {role, content}; calls and results are blocks of the content.
 
+// decodeMessages decodes a message of the Messages API.
 func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body
 	parts := contentParts(b, member(b, value, "content"))

@@ -34,6 +34,7 @@ func (r *ReplyReader) stop(b []byte, reason span) {
 	}
 }
 
+// wholeMessage reads a message object: a whole reply, or the beginning of a stream.
 func (r *ReplyReader) wholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
 	locate(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
@@ -68,6 +69,7 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 	}
 }
 
+// blockDelta reads a piece of a block of the content.
 func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	switch string(chars(b, member(b, v, "type"))) {
 	case "text_delta":

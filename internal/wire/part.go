@@ -54,6 +54,7 @@ func (r *Request) parts(i int) []part {
 	return r.memo.split
 }
 
+// partAt returns the part of a content at e.
 func partAt(b []byte, e span) part {
 	p := part{at: e}
 	var txt, kind span

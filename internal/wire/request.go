@@ -237,6 +237,7 @@ func (r *Request) compacts() bool {
 	return last.role == RoleOther && text(r.Body, respItemAt(r.Body, r.at(len(r.scan.list)-1)).kind) == "compaction_trigger"
 }
 
+// hints returns the session ids in the body.
 func (r *Request) hints(at *places) Hints {
 	b := r.Body
 	h := Hints{

@@ -60,6 +60,7 @@ func respItemAt(b []byte, value span) (f respItem) {
 	return f
 }
 
+// decodeResponses decodes an item of the Responses API, or the string in place of a list.
 func (r *Request) decodeResponses(it *Item, value span) {
 	b := r.Body
 	if b[value.start] == '"' {

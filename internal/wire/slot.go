@@ -83,6 +83,7 @@ func (r *ReplyReader) slotAt(index int) *slot {
 // slotCost is the cost of a slot towards the limit without its text.
 const slotCost = 128
 
+// newSlot adds a slot. At the limit, newSlot returns a slot that is no part of the reply.
 func (r *ReplyReader) newSlot(index int) *slot {
 	if r.kept+slotCost > r.limit {
 		r.rep.Cut = true

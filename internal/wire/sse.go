@@ -23,6 +23,7 @@ type sseReader struct {
 // at once.
 const keptBuffer = 16 << 10
 
+// write reads the next bytes of the stream.
 func (s *sseReader) write(p []byte) {
 	returns := bytes.IndexByte(p, '\r') >= 0 // rare: not searched in each line
 	for len(p) > 0 {

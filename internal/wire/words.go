@@ -127,6 +127,7 @@ func withoutBlocks(s string, removed removedFunc) string {
 	return cutAll(withoutLessons(s, removed), '[', bracketed, removed)
 }
 
+// withoutLessons removes the blocks of lessons that start at the beginning of a line.
 func withoutLessons(s string, removed removedFunc) string {
 	var out strings.Builder
 	kept, from := 0, 0

@@ -75,6 +75,8 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
+// parseGitHub returns the events in a delivery of GitHub. ignored is the reason for a delivery without
+// an event.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if bytes.HasPrefix(body, []byte("payload=")) { // the content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))

@@ -42,6 +42,8 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
+// parseGitLab returns the events in a delivery of GitLab. ignored is the reason for a delivery without
+// an event.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {

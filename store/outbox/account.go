@@ -158,6 +158,8 @@ func ReadAccount(path string, running bool) (Account, error) {
 	return a, err
 }
 
+// readAccount reads the account in the file at path. running reports that a process writes the file:
+// its turns in progress are then not incomplete.
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
 	path, err = filepath.Abs(path) // a URI with a relative path would name a host

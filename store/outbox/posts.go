@@ -87,6 +87,7 @@ func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	return b.readPosts(after, maxBytes)
 }
 
+// readPosts reads posts after a number, up to about maxBytes bytes.
 func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()

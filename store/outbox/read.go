@@ -25,6 +25,7 @@ func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return b.read(after, until, maxBytes)
 }
 
+// read reads the rows after one sequence number and up to another, up to about maxBytes bytes.
 func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()

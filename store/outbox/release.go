@@ -99,6 +99,7 @@ func (b *Outbox) Rewind() error {
 	return b.write(func() error { return b.transact(b.rewind) })
 }
 
+// rewind makes the rows undelivered, in the transaction of the caller.
 func (b *Outbox) rewind() error {
 	exchanges, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
 	if err != nil {
@@ -170,6 +171,8 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
+// forget deletes the delivered rows that the condition selects, and replaces the undelivered ones by
+// rows without text, so that the account still counts them.
 func (b *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{b.counts.Delivered}, args...)
 	if err := execute(b.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {

@@ -97,6 +97,7 @@ type sums struct {
 	lastKey rowKey
 }
 
+// add adds deltas to the rows of a tenant.
 func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
 		k := rowKey{tenant, d.Key.Scope, d.Key.Day}
@@ -167,6 +168,7 @@ func packCells(cells []cell) []byte {
 	return b
 }
 
+// eachCell calls fn with each cell of an encoded counter row.
 func eachCell(b []byte, fn func(cell)) error {
 	for len(b) > 0 {
 		n, w := binary.Uvarint(b)

@@ -176,6 +176,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	})
 }
 
+// park parks feedback under an echo key, or replaces parked feedback with the same id.
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	data, k := t.encode(e), hashKey(e.ID)
 	old := t.db.blob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)

@@ -271,6 +271,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	})
 }
 
+// setAside stores the mark of a session or of an exchange, and counts its tries.
 func (t *tx) setAside(a *session.DeadLetter) {
 	doc, err := json.Marshal(a)
 	if err != nil {

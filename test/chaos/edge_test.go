@@ -104,7 +104,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	})
 	p.Eventually("all in the books", func() bool { return harness.Doctor(t, dir).Stored == clients })
 	p.Stop()
-	for _, list := range harness.InFile(t, dir) {
+	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
 			t.Errorf("kept as %s: %.80q", x.Outcome, x.Reply.Text)
 		}

@@ -47,7 +47,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
 	p.Stop()
-	have := harness.InFile(t, dir)
+	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", sure, have)
 	if list := harness.RepeatedRequests(have); len(list) > 0 {
 		t.Errorf("stored twice: %v", list)
@@ -83,7 +83,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 	p = harness.Serve(t, dir, model.URL)
 	p.Stop()
-	have := harness.InFile(t, dir)
+	have := harness.ExchangesInFile(t, dir)
 	for id, list := range have {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
 			t.Errorf(`%s: got %+v, want one entry in list, Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
@@ -151,7 +151,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
 		t.Errorf("%d answered, %+v", answered, d)
 	}
-	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
+	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {

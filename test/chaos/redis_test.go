@@ -32,7 +32,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	// Exchanges that wait in memory because of the full disk are not in the account yet.
 	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
-	have := harness.InRedis(t, url)
+	have := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
 		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.RepeatedRequests(have), d)
@@ -101,7 +101,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 			p.Kill()
 			empty(l)
 			p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
-			p.Eventually("all of it", func() bool { return len(harness.InRedis(t, server.URL())) == l.All() })
+			p.Eventually("all of it", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.All() })
 			whole(t, p, dir, server.URL(), l)
 		})
 	}
@@ -153,8 +153,8 @@ func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 			disk.Fill(t, 0) // another program uses each freed byte
 			l.WaitForMore(100)
 		}
-		stored := len(harness.InRedis(t, server.URL()))
-		p.Eventually("capture on a full disk", func() bool { return len(harness.InRedis(t, server.URL())) > stored+10 })
+		stored := len(harness.ExchangesInRedis(t, server.URL()))
+		p.Eventually("capture on a full disk", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
 		disk.Free(t)
 	})
 	whole(t, p, dir, server.URL(), l)

@@ -116,7 +116,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
 
@@ -130,7 +130,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
 	})
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InRedis(t, url) }, "--store-url", url)
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInRedis(t, url) }, "--store-url", url)
 	p.Stop()
 }
 
@@ -149,7 +149,7 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 		wait()
 	}
 	p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
 
@@ -165,9 +165,9 @@ func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 				l.Send(t.Context(), p.Data)
 			}
 			l.All()
-			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		}
-		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.InFile(t, dir) })
+		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		p.Stop()
 	}
 	ids := make([]string, 0, 8)

@@ -64,7 +64,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	n := l.All()
 	d := p.Drained(dir)
 	p.Stop()
-	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.InFile(t, dir))
+	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
 		t.Errorf("%d answered, %+v", n, d)
 	}
@@ -113,7 +113,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
 		t.Errorf("the file that was set aside differs from the original: %d bytes, %v", len(b), err)
 	}
-	if have := harness.InFile(t, dir); len(have) == 0 {
+	if have := harness.ExchangesInFile(t, dir); len(have) == 0 {
 		t.Error("the new store is empty")
 	}
 }
@@ -190,7 +190,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	if d.Stored+dropped != int64(n) {
 		t.Errorf("%d answered, %+v", n, d)
 	}
-	if have := harness.InFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
+	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}
 	t.Logf("full until request %d of %d, %+v", full, n, d)
@@ -267,7 +267,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	if d.Stored != streams || d.Admitted != streams {
 		t.Errorf("got %+v, want Stored = streams and Admitted = streams", d)
 	}
-	for id, list := range harness.InFile(t, dir) {
+	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
 			t.Errorf(`%s: got %+v, want one entry in list, Outcome = "complete" and non-empty Reply.Text`, id, list)
 		}
@@ -285,7 +285,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	if code := p.Exit(); code != harness.ExitDone {
 		t.Errorf("exit %d\n%s", code, p.Log.String())
 	}
-	have := harness.InFile(t, dir)
+	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
 		t.Errorf("%d in the store, %+v", len(have), d)
@@ -306,7 +306,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Error("the client saw a clean end")
 	}
 	d := harness.Doctor(t, dir)
-	have := harness.InFile(t, dir)
+	have := harness.ExchangesInFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
 		t.Errorf("%d in the store, %+v", len(have), d)
 	}

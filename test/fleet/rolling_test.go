@@ -153,7 +153,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		have["samples"] = strings.Count(out, "\n")
 		return have["samples"] >= n
 	})
-	exchanges := harness.InRedis(t, redis.URL())
+	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if have["samples"] != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
 		t.Errorf("%d answered, %d exchanges, %d samples, twice: %v", n, len(exchanges), have["samples"], harness.RepeatedRequests(exchanges))

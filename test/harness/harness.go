@@ -6,7 +6,7 @@
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
 // (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), verbs (Verb,
-// MustVerb) and readers of stored exchanges (InFile, InRedis).
+// MustVerb) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 
 import (

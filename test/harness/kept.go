@@ -46,8 +46,8 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 	return byRequest
 }
 
-// InFile reads the exchanges of the SQLite store of a data directory, and checks the integrity of the file.
-func InFile(t *testing.T, dir string) map[string][]sample.Exchange {
+// ExchangesInFile reads the exchanges of the SQLite store of a data directory, and checks the integrity of the file.
+func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
 	raw, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
@@ -88,8 +88,8 @@ func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	return ids
 }
 
-// InRedis reads the exchanges of a store in Redis.
-func InRedis(t *testing.T, url string) map[string][]sample.Exchange {
+// ExchangesInRedis reads the exchanges of a store in Redis.
+func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	t.Helper()
 	db, err := redis.Open(redis.Options{URL: url, Now: time.Now})
 	if err != nil {

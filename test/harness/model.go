@@ -74,7 +74,7 @@ type Model struct {
 type overflow struct {
 	reported map[int]bool // steps whose long prompt the model has reported
 	tokens   int          // last reported number of prompt tokens
-	most     int          // items in the longest list
+	longest  int          // items in the longest list
 	short    bool         // the agent has shortened the history
 }
 
@@ -203,8 +203,8 @@ func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	}
 	rec.Step++
 	n := len(rec.List())
-	m.overflow.short = m.overflow.short || n < m.overflow.most
-	m.overflow.most = max(m.overflow.most, n)
+	m.overflow.short = m.overflow.short || n < m.overflow.longest
+	m.overflow.longest = max(m.overflow.longest, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
 	a.text, a.mark = s.Text, mark

@@ -73,7 +73,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						t.Errorf("%q is in %v", trace, found)
 					}
 				}
-				kept := harness.InFile(t, dir)
+				kept := harness.ExchangesInFile(t, dir)
 				n := 0
 				for _, list := range kept {
 					for i := range list {

@@ -186,7 +186,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 			t.Errorf("%q is in %v", trace, found)
 		}
 	}
-	texts, err := json.Marshal(harness.InFile(t, dir)) // in the file, documents are compressed
+	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // in the file, documents are compressed
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,8 +163,8 @@ func partition(r *Row) string {
 	return "date=" + time.UnixMilli(r.CreatedAt).UTC().Format(time.DateOnly) + "/tenant=" + folderOf(r.Tenant)
 }
 
-// longestFolder bounds the name of a folder: file systems permit 255 bytes.
-const longestFolder = 200
+// maxFolder bounds the name of a folder: file systems permit 255 bytes.
+const maxFolder = 200
 
 // folderOf returns the name of a tenant as the value of a partition: small letters, digits, '-', '_' and
 // '.' stay, every other byte is %XX, as Hive and Spark write partitions. Capitals are %XX, because some
@@ -180,9 +180,9 @@ func folderOf(tenant string) string {
 			b = fmt.Appendf(b, "%%%02X", c)
 		}
 	}
-	if len(b) > longestFolder {
+	if len(b) > maxFolder {
 		sum := sha256.Sum256([]byte(tenant))
-		b = fmt.Appendf(bytes.TrimRight(b[:longestFolder-40], "%0123456789ABCDEF"), "-%x", sum[:8])
+		b = fmt.Appendf(bytes.TrimRight(b[:maxFolder-40], "%0123456789ABCDEF"), "-%x", sum[:8])
 	}
 	return string(b)
 }

@@ -6,8 +6,8 @@ import (
 	"precept/internal/session"
 )
 
-// mostDamaged is the number of sessions that one process reports.
-const mostDamaged = 100
+// maxDamaged is the number of sessions that one process reports.
+const maxDamaged = 100
 
 // damageReport reports each session with a damaged exchange once.
 type damageReport struct {
@@ -25,7 +25,7 @@ func DamageReport(report func(of session.Ref, err error)) func(of session.Ref, e
 
 func (d *damageReport) once(of session.Ref, err error) {
 	d.mu.Lock()
-	fresh := !d.seen[of] && len(d.seen) < mostDamaged
+	fresh := !d.seen[of] && len(d.seen) < maxDamaged
 	if fresh {
 		d.seen[of] = true
 	}
