@@ -1,0 +1,20 @@
+package banktest_test
+
+import (
+	"fmt"
+
+	"precept/inject/bank/banktest"
+	"precept/inject/lesson"
+)
+
+// Each lesson of Honest is a valid lesson of a person, with words that also occur in attacks.
+func ExampleHonest() {
+	invalid := 0
+	for _, a := range banktest.Honest() {
+		if _, err := lesson.Parse(a.Name+".md", a.Text); err != nil {
+			invalid++
+		}
+	}
+	fmt.Println(invalid)
+	// Output: 0
+}

@@ -1,0 +1,35 @@
+package storetest_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store/storetest"
+)
+
+// oneSession is a store with a single session of two exchanges.
+type oneSession struct{ storetest.Samples }
+
+func (oneSession) EachSession(_ context.Context, _ string, _, _ time.Time, fn func(session.Row, session.Applied) error) error {
+	return fn(session.Row{Tenant: "default"}, session.Applied{})
+}
+
+func (oneSession) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
+	return []sample.Exchange{{ID: "x1"}, {ID: "x2"}}, nil
+}
+
+// EachExchange walks over the exchanges of all sessions.
+func ExampleEachExchange() {
+	err := storetest.EachExchange(context.Background(), oneSession{}, func(x sample.Exchange) error {
+		fmt.Println(x.ID)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// x1
+	// x2
+	// <nil>
+}
