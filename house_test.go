@@ -185,7 +185,7 @@ func compare(t *testing.T, what string, have map[string]bool, documented [][]str
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !have[name] {
-			t.Errorf("docs/ARCHITECTURE.md says that %s %s, and it does not", name, what)
+			t.Errorf("docs/ARCHITECTURE.md says that %s %s, and the code does not", name, what)
 		}
 	}
 }

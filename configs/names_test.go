@@ -105,7 +105,7 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Errorf("active: %+v", got)
 	}
 	if next.Listen != "127.0.0.1:1" {
-		t.Error("the one that was read is changed")
+		t.Error("the configuration that was read has changed")
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {

@@ -11,10 +11,10 @@ func declined(command string) event {
 // words belong to the project.
 func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 	learned(t, []lessonCase{
-		{"a program for another one", "use-pnpm-instead-of-npm", []event{
+		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{
 			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),
 		}},
-		{"a program that nobody opposed", "", []event{
+		{"a program that no person refused", "", []event{
 			ran("pip install six", "ok", 0), user("Thanks. How about uv?"), ran("uv pip install six", "ok", 0),
 		}},
 		{"a target for a script", "use-make-lint-instead-of-yarn-lint", []event{
@@ -35,24 +35,24 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"an option that turns a check off", "", []event{
 			ran("helm upgrade web", "ok", 0), user("No, that is wrong, use --force."), ran("helm upgrade --force web", "ok", 0),
 		}},
-		{"a command, and what was run instead", "ask-before-running-terraform-apply-auto-approve", []event{
+		{"a refused command, then a similar command", "ask-before-running-terraform-apply-auto-approve", []event{
 			declined("terraform apply -auto-approve"), ran("terraform apply", "ok", 0),
 		}},
-		{"a command, and a look at how things stand", "ask-before-running-kubectl-delete-all", []event{
+		{"a refused command, then a command that only reads", "ask-before-running-kubectl-delete-all", []event{
 			declined("kubectl delete pods --all"), ran("kubectl get pods", "ok", 0),
 		}},
-		{"somebody's own program", "", []event{declined("w77812-deploy --all"), ran("w77812-deploy", "ok", 0)}},
+		{"a program of the project", "", []event{declined("w77812-deploy --all"), ran("w77812-deploy", "ok", 0)}},
 		{"a program without a subcommand", "", []event{declined("rm -rf build"), ran("rm build/a", "ok", 0)}},
-		{"never the one", "use-bun-instead-of-npx", []event{
+		{"a program that a person forbids", "use-bun-instead-of-npx", []event{
 			ran("npx tsc", "ok", 0), user("We go by bun for that, never npx."), ran("bun tsc", "ok", 0),
 		}},
-		{"the one instead of the other", "use-podman-instead-of-docker", []event{
+		{"a program in place of another program", "use-podman-instead-of-docker", []event{
 			ran("docker build .", "ok", 0), user("Take podman instead of docker."), ran("podman build .", "ok", 0),
 		}},
 		{"a program that did not work either", "", []event{
 			ran("mvn package", "ok", 0), user("No, not mvn, take gradle."), ran("gradle package", "error", 1),
 		}},
-		{"a program of which nobody speaks", "", []event{
+		{"a changed program that no person named", "", []event{
 			ran("conda list", "ok", 0), user("No, that is wrong."), ran("poetry show", "ok", 0),
 		}},
 		{"a target that was not named", "", []event{
@@ -61,12 +61,12 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"an option that was there before", "", []event{
 			ran("ruff check --fix .", "ok", 0), user("No, that is wrong, I want --fix there."), ran("ruff check --fix src", "ok", 0),
 		}},
-		{"an option of which nobody speaks", "", []event{
+		{"a changed option that no person named", "", []event{
 			ran("go test ./...", "ok", 0), user("No, that is wrong."), ran("go test -race ./...", "ok", 0),
 		}},
 		{"a tool that is not a command, refused", "", []event{
 			call("send_mail", `{"to":"W77812"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected."), ran("git status", "ok", 0),
 		}},
-		{"words at the very beginning", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},
+		{"words before the first call", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},
 	})
 }

@@ -215,7 +215,7 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 	}
 	paused := b.lesson("warm-the-cache").State
 	proposeDrafts(b, pair, auto)
-	equal(t, "what a person paused", b.lesson("warm-the-cache").State, paused)
+	equal(t, "the lesson that a person paused", b.lesson("warm-the-cache").State, paused)
 }
 
 // A trigger that fires on many other errors is dropped, and a draft without another trigger is not

@@ -82,7 +82,7 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	}
 	store.notes["default"]["case|x"], store.notes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
 	ids, _, _ = run(func(*distill.Options) {})
-	equal(t, "with notes that nobody understands", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
+	equal(t, "with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
 // The caps of a run hold over all tenants; the usage of an answer is counted before the next

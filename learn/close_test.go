@@ -34,12 +34,12 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	}
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
-	same(t, "the told one", r.applied(rewarded).Version, 1)
+	same(t, "the rewarded session", r.applied(rewarded).Version, 1)
 	same(t, "the silent one", r.applied(silent).Version, 1)
 	same(t, "sessions closed", r.counter("", "closed"), 2)
-	same(t, "sessions told", r.counter("", "told"), 1)
+	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
-	same(t, "tally told", r.Learner.Tally.Rewarded.Load(), 1)
+	same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
 		t.Errorf("a reward was made up for the silent session: %+v", a)
 	}
@@ -82,7 +82,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	}
 	same(t, "counters after a failed step", r.counters(us), none)
 	r.closeDue(r.ctx())
-	same(t, "told", r.counter("", "told"), 1)
+	same(t, "rewarded", r.counter("", "told"), 1)
 	// A second write changes nothing, because the ids of the samples follow from the session.
 	var seen []string
 	each := r.be.backend.(interface {
@@ -173,8 +173,8 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)
 				same(t, "tier", a.Tier, c.tier)
-				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
-				same(t, "sessions told, in the tally", r.Learner.Tally.Rewarded.Load(), 1)
+				same(t, "rewarded sessions in the counters", r.counter("", "told"), 1)
+				same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 				same(t, "in memory", r.Beliefs(us).Measured().Global().All.Rewarded, 1)
 			}
 		})
@@ -246,11 +246,11 @@ func TestCorrectionsAreRetried(t *testing.T) {
 			r.be.failNext(op, 3, errDown)
 			for range 3 {
 				r.record()
-				same(t, "told while it fails", r.counter("", "told"), 0)
+				same(t, "rewarded sessions during the failure", r.counter("", "told"), 0)
 			}
-			same(t, "failures told", len(r.failed()), 3)
+			same(t, "reported failures", len(r.failed()), 3)
 			r.record()
-			same(t, "told", r.counter("", "told"), 1)
+			same(t, "rewarded", r.counter("", "told"), 1)
 		})
 	}
 }
@@ -309,7 +309,7 @@ func TestRunCloses(t *testing.T) {
 	}
 	r.be.hook = nil
 	r.closeDue(r.ctx()) // a stop may have interrupted the closing
-	same(t, "told", r.counter("", "told"), 1)
+	same(t, "rewarded", r.counter("", "told"), 1)
 }
 
 func TestCloseTick(t *testing.T) {
@@ -388,7 +388,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	r = r.reopen(nil)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "the one after", r.applied(id).Reward, .75)
+	same(t, "the reward after the correction", r.applied(id).Reward, .75)
 	left, err := r.be.Unsettled(r.ctx(), 10)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)

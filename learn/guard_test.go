@@ -57,7 +57,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: it did not come", what)
+			t.Fatalf("%s: the event did not occur", what)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	same(t, "in a sample", r.unsampled(), 0)
 	r.postFeedback(us, id, score("f1", 1, 0.25))
 	r.resettle(r.ctx())
-	same(t, "what a person says", r.applied(id).Reward, 0.25)
+	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
 }
 
 // A session does not close while its exchanges wait: in the queue, for an unavailable backend, or
@@ -84,7 +84,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.clk.add(closeAge + time.Second)
 	r.offer("s", 2)
 	r.closeDue(r.ctx())
-	same(t, "while it is queued", r.applied(id).Version, 0)
+	same(t, "version while the correction is queued", r.applied(id).Version, 0)
 	r.be.failNext("write", 1, errDown)
 	r.record()
 	r.closeDue(r.ctx())

@@ -74,7 +74,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
-		same(t, "what the chooser believes", r.Beliefs(us).Posterior(looked), counted)
+		same(t, "the belief of the chooser", r.Beliefs(us).Posterior(looked), counted)
 	}
 	same(t, "definition", r.reported(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // the next fit starts from the stored state
@@ -129,7 +129,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	r.be.failNext("priors", 1, errDown)
 	r.refit(0, 30)
-	sameList(t, "told", r.failed(), []string{"refit"})
+	sameList(t, "failures", r.failed(), []string{"refit"})
 	r.refit(1000, 30)
 	if v := r.Beliefs(us).Priors().Version; v == 0 {
 		t.Error("the priors were never fitted")
@@ -158,7 +158,7 @@ func TestProvisionalReport(t *testing.T) {
 	rep := r.reported(learn.ReportQuery{Provisional: true})
 	same(t, "marked", rep.Provisional, true)
 	same(t, "matched", row(rep).Matched, 2)
-	same(t, "told", row(rep).Rewarded, 1)
+	same(t, "rewarded", row(rep).Rewarded, 1)
 	counts := func(l report.Row) string {
 		return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Rewarded)
 	}
@@ -206,5 +206,5 @@ func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
-	same(t, "told", c.Measured().Global().All.Rewarded, 0)
+	same(t, "rewarded", c.Measured().Global().All.Rewarded, 0)
 }

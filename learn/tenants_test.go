@@ -35,7 +35,7 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	for held, read := r.Holds(us); held && !read; held, read = r.Holds(us) {
 		r.Tidy(r.ctx())
 	}
-	same(t, "what was learned", learned(), before)
+	same(t, "the learned counters", learned(), before)
 }
 
 // A tenant without a recent use leaves memory, with the provisional rewards of its open sessions, and

@@ -73,7 +73,7 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
 		if silent, _ := send("You search.", question, nil); silent.Unit.ID != "" {
-			t.Error("a session is tied to one of which nothing may be kept")
+			t.Error("a session has a parent that opted out")
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
 			t.Error("an unrequested task is assigned to a session")

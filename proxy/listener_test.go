@@ -60,7 +60,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
-		t.Errorf("the one with a request ended as %q, %v", b, err)
+		t.Errorf("the connection with a request ended with %q, %v", b, err)
 	}
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
@@ -153,7 +153,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it did not happen within a minute")
+			t.Fatal("the condition is false after a minute")
 		}
 	}
 }

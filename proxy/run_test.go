@@ -257,7 +257,7 @@ func TestOptOutOfARunMember(t *testing.T) {
 		return ses.Record
 	}
 	if rec := row("silent-canary-1"); rec != nil {
-		t.Errorf("a run of which nothing may be kept has a row: %+v", rec)
+		t.Errorf("a run that opted out has a row: %+v", rec)
 	}
 	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
 		t.Errorf("the other run: %+v", rec)

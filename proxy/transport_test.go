@@ -101,7 +101,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			use(r)
 			if n := old.conns(); n != 1 {
-				t.Errorf("%d connections after a reload that changes no upstream, want the one of before", n)
+				t.Errorf("got %d connections after a reload that changes no upstream, want the earlier connection", n)
 			}
 
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))

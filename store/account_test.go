@@ -122,11 +122,11 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	sameList(t, "files that name it", r.spooled(word), nil)
 	copied := r.crash(envOut(t))
 	copied.deliver()
-	sameList(t, "the turn beside it, after a crash", copied.stored("madagascar"), []string{"1 incomplete"})
+	sameList(t, "the other turn after a crash", copied.stored("madagascar"), []string{"1 incomplete"})
 	r.endTurn(two, other)
 	r.deliver()
 	sameList(t, "stored", r.stored(word), nil)
-	sameList(t, "stored beside it", r.stored("madagascar"), []string{"1 complete"})
+	sameList(t, "the other turn", r.stored("madagascar"), []string{"1 complete"})
 }
 
 // A kill between the end of an opted-out turn and its removal leaves the removal to the next start.

@@ -79,7 +79,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	same(t, "stored", r.exchanges(idOf("s")), o.offered-o.refused)
 }
 
-// A spool that filled the disk during an outage gives the room back after the outage.
+// An outbox that filled the disk during an outage frees the disk after the delivery.
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
@@ -171,9 +171,9 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// A full disk stops nothing when the backend is on another machine: exchanges go there directly,
-// and are in the account. When both are gone, exchanges wait in memory within the bound. With room
-// on the disk, the spool is used again.
+// On a full disk, exchanges go directly to a backend on another machine, and are in the account. If the
+// backend is unavailable too, exchanges wait in memory within the bound. With room on the disk, exchanges go
+// through the outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -231,8 +231,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	r.idle()
 }
 
-// Nothing goes past the spool to a database on this machine before the stop; at the stop,
-// everything does.
+// On a full disk, exchanges for a database on this machine wait in memory. The stop writes them to the database.
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -245,7 +244,7 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 		disk.Fill(t, 0)
 	}
 	same(t, "healthy", r.store.Healthy(), false)
-	same(t, "something waits for the stop", r.exchanges(idOf("s")) < o.offered, true)
+	same(t, "exchanges wait for the stop", r.exchanges(idOf("s")) < o.offered, true)
 	_ = r.drain() // the full disk is reported
 	same(t, "stored", r.exchanges(idOf("s")), o.offered)
 	same(t, "account", textOf(r.balancedAccount(false)), o.account())

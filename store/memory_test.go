@@ -164,7 +164,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 			t.Fatalf("%d sessions in memory after %d", n, i)
 		}
 	}
-	same(t, "the one in use", r.inMemory(us, first), true)
+	same(t, "the session in use", r.inMemory(us, first), true)
 	same(t, "an early one", r.inMemory(us, idOf("s0")), false)
 	same(t, "a late one", r.inMemory(us, idOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
@@ -328,8 +328,8 @@ func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return s.faulty.Session(ctx, tenant, id)
 }
 
-// playTurnOn plays one turn of a session on a replica, as the proxy does: a session that is not in
-// memory is looked up, and a late look-up begins a stand-in.
+// playTurnOn plays one turn of a session on a replica, as the proxy does. A session that is not in memory is
+// read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
 func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clock.add(time.Second)
@@ -357,9 +357,8 @@ func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A session that moves to a replica whose backend does not answer has a stand-in there. The
-// stand-in never replaces the record, and the record replaces the stand-in when the backend
-// answers.
+// A session that moves to a replica whose backend does not answer has a stand-in there. The replica never
+// writes the stand-in over the stored record, and uses the stored record when the backend answers.
 func TestStandInYieldsToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -388,7 +387,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		be.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			same(t, "is a stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
+			same(t, "stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
 			kept := record()
 			same(t, "the record stays", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
 		}
@@ -403,7 +402,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		// Without a record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
 		fresh := idOf("fresh")
-		same(t, "is a stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
+		same(t, "stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
 		be.hangs = false
 		other.playTurnOn(fresh, "fresh")
 		other.backend.takeCalls()
@@ -447,9 +446,9 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	same(t, "turns that are newer here", r.turnsOf(id), 9)
 }
 
-// A tenant that floods memory with sessions takes only its share: its further sessions begin without
-// lessons, and the sessions of other tenants find a place. When its rows are stored, its own least recently
-// used session makes room.
+// A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
+// other tenants can still add sessions. After the rows of the tenant are stored, a new session of the tenant
+// evicts the least recently used session of the tenant.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32

@@ -245,7 +245,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 				same(t, "bytes while a server may lose it", r.store.OutboxBytes() >= 100<<10, true)
 			}
 			r.wait(durable)
-			same(t, fmt.Sprintf("bytes of %d when it is safe", full), r.store.OutboxBytes() < full/2, true)
+			same(t, fmt.Sprintf("bytes of %d after the data is safe", full), r.store.OutboxBytes() < full/2, true)
 			same(t, "all is there after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}

@@ -79,7 +79,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 			t.Errorf("%s: the address is there", when)
 		}
 	}
-	check("while it is open", contents(t, r.dir))
+	check("while the session is open", contents(t, r.dir))
 	check("read back", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
 		t.Error("harmless text is missing")

@@ -22,7 +22,7 @@ func TestDefinition(t *testing.T) {
 			t.Errorf("have %q, want %q", have, x.want)
 		}
 		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
-			t.Errorf("%q comes back as %q, %v", x.want, back, err)
+			t.Errorf("%q is read as %q, %v", x.want, back, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

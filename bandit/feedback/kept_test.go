@@ -61,10 +61,10 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		}
 		var back feedback.Entry
 		if err := json.Unmarshal(first, &back); err != nil || !back.At.Equal(e.At) {
-			t.Fatalf("%s comes back at %s, %v", first, back.At, err)
+			t.Fatalf("%s is read as %s, %v", first, back.At, err)
 		}
 		if back.At = e.At; !reflect.DeepEqual(back, e) {
-			t.Fatalf("%+v comes back as %+v", e, back)
+			t.Fatalf("%+v is read as %+v", e, back)
 		}
 	})
 	now := time.Now() //nolint:forbidigo // the one that has a reading of the running clock

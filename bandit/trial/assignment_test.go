@@ -185,7 +185,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 			a.Rules = marked
 			compared, arms := 0, 0
 			if beside := of(a.Closing(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, with a measured section %t: %v sessions beside the comparison", control, marked, beside)
+				t.Errorf("control %t, with a measured section %t: %v sessions outside of the comparison", control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {

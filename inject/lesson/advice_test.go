@@ -55,7 +55,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for _, token := range []string{"<|", "[INST]", "[/INST]", "<<SYS>", "<system>", "</system>", "<assistant>", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
-			tb.Fatalf("%q stands in %q", token, text)
+			tb.Fatalf("got the token %q in %q, want none", token, text)
 		}
 	}
 }

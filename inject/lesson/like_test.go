@@ -91,7 +91,7 @@ func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
 		}
 	}
 	if 100*len(fired) > 8*len(requests) {
-		t.Errorf("%d of %d requests that are about other things fire: %q", len(fired), len(requests), fired)
+		t.Errorf("%d of %d requests about other subjects fire: %q", len(fired), len(requests), fired)
 	}
 }
 

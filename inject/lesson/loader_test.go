@@ -128,7 +128,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 		}
 	}
 	if !slices.Equal(files, []string{"huge.md", "pipe.md"}) {
-		t.Errorf("told of %q", files)
+		t.Errorf("got reports on %q", files)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, Quarantined = true and Slug = "evil"`, err, problems)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
-		t.Error("it is in force")
+		t.Error("the lesson is active")
 	}
 	l, _ := book.Get("evil")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -166,7 +166,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			slugs = append(slugs, l.Slug+" "+l.Category+" "+l.Title)
 		}
 		if current, _ := texts.Current(); current.Hash() != book.Hash() {
-			t.Error("what is in force is not what was loaded last")
+			t.Error("the current book is not the last loaded book")
 		}
 		return slugs, problems, changed
 	}
@@ -194,7 +194,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: %q, changed %v, told %q", i, slugs, changed, reports)
+			t.Errorf("step %d: %q, changed %v, reports %q", i, slugs, changed, reports)
 		}
 	}
 }
@@ -384,7 +384,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("kept: %v, told %v", kept, problems)
+		t.Errorf("kept: %v, problems %v", kept, problems)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("the book holds %v", book.Lessons())
 	}
 	if _, ok := book.Get("c"); ok {
-		t.Error("a lesson is there that nobody gave")
+		t.Error("the book has a lesson that no source has")
 	}
 	q := &lesson.Query{Words: []string{"in doubt"}}
 	if hits := book.Match(q); len(hits) != 2 || hits[0].Lesson != other {
@@ -309,7 +309,7 @@ func TestEditOfBracedFrontmatterWritesOneKeyALine(t *testing.T) {
 	l := read(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")
 	if l.State != lesson.Trial || l.Plan.Epsilon != 0.4 {
-		t.Fatalf("it is %s, %+v", l.State, l.Plan)
+		t.Fatalf("the lesson has the state %s, plan %+v", l.State, l.Plan)
 	}
 	got, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		l.State, l.Plan, l.Title = lesson.Active, lesson.TrialPlan{}, "Look thrice"

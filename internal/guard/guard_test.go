@@ -88,7 +88,7 @@ func TestPanickingStepReturnsAnError(t *testing.T) {
 	equal(t, "one that fails", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
 	err := g.Err("four", func() error { panic("y") })
 	equal(t, "its error", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
-	equal(t, "told", g.panicked, []string{"two: x", "four: y"})
+	equal(t, "panics", g.panicked, []string{"two: x", "four: y"})
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
@@ -119,7 +119,7 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 		equal(t, name+" is left alone", g.IsAside(of(name)), want)
 	}
 	equal(t, "counted", g.count.Load(), 3)
-	equal(t, "told", g.panicked, []string{"write: p", "close: q", "early: before"})
+	equal(t, "panics", g.panicked, []string{"write: p", "close: q", "early: before"})
 	g.Keep(t.Context(), keep)
 	equal(t, "marks", list, []session.DeadLetter{
 		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: at()},
@@ -176,7 +176,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		}
 		g.Keep(t.Context(), keep)
 		equal(t, name+": written", keep.written, []string{"a", "c"})
-		equal(t, name+": told", len(g.failed), 1)
+		equal(t, name+": failures", len(g.failed), 1)
 		asked := keep.asked
 		g.Keep(t.Context(), keep)
 		equal(t, name+": asked again", keep.asked, asked)
@@ -200,7 +200,7 @@ func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	g.SetAside("close", of("b"), "", "why")
 	g.Keep(t.Context(), keep)
 	equal(t, "written", len(keep.written), 0)
-	equal(t, "told", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
+	equal(t, "failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
 	g.Keep(t.Context(), keep)
 	equal(t, "written then", keep.written, []string{"a", "b", "c"})
 }
@@ -233,15 +233,15 @@ func TestReadmitReportsItsFailures(t *testing.T) {
 	g := newGuard(nil)
 	from := &book{}
 	g.Readmit(t.Context(), from)
-	equal(t, "asked for those tried fewer times than", from.readmits, guard.Tries)
+	equal(t, "limit of tries", from.readmits, guard.Tries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
-	equal(t, "told", []bool{
+	equal(t, "results", []bool{
 		len(g.failed) == 2, slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), slices.Contains(g.panicked, "readmit: readmit"),
 	}, []bool{true, true, true})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from.err = ctx.Err()
 	g.Readmit(ctx, from)
-	equal(t, "told of a stop", len(g.failed), 2)
+	equal(t, "reports of a stop", len(g.failed), 2)
 }

@@ -225,7 +225,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				t.Fatalf("turn %d: %d results, %q", i, results, words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(story[i].calls)+min(1, len(story[i].text)) {
-				t.Fatalf("turn %d: %d things of the reply", i, got)
+				t.Fatalf("turn %d: %d events of the reply", i, got)
 			}
 		}
 	})

@@ -128,11 +128,11 @@ func TestEachConversationIsOneSession(t *testing.T) {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"go on": func(*rapid.T) { checkContinues(o.pick(began), "it goes on") },
+			"go on": func(*rapid.T) { checkContinues(o.pick(began), "the conversation continues") },
 			"fail and try again": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
 					o.th.Ended(*x.open, false, o.now)
-					checkContinues(x, "it is sent again")
+					checkContinues(x, "the request is repeated")
 				}
 			},
 			"edit": func(t *rapid.T) {
@@ -148,13 +148,13 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				}
 				if len(ends) > 0 {
 					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], words("do it otherwise"))
-					checkContinues(x, "it is edited")
+					checkContinues(x, "the history is edited")
 				}
 			},
 			"shorten": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return began(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{words("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
-					checkContinues(x, "it is made shorter")
+					checkContinues(x, "the history is shortened")
 				}
 			},
 			"start anew": func(t *rapid.T) {

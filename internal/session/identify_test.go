@@ -137,7 +137,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
-		t.Errorf("switched by words that say no such thing: %+v", c)
+		t.Errorf("words without a command changed the identity: %+v", c)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Error("the one that was used longest ago is not the one that is forgotten")
+		t.Error("the least recently used conversation is not the evicted one")
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)

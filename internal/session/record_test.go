@@ -175,7 +175,7 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
 	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("the one that takes over is %s", got)
+		t.Errorf("the selected record is %s", got)
 	}
 	list = append(list, assistantMessage("a report"), user("shorter"))
 	if got := step(chat(t, list...)); got != "" {

@@ -58,7 +58,7 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	bare := recordOf("s") // a record from a store that must not keep the turn
 	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
-		t.Error("a session of whose newest turn nothing is kept is taken for another one")
+		t.Error("a session without a record of its newest turn is confused with another session")
 	}
 }
 

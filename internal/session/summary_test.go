@@ -33,7 +33,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	if b.Method != ByEcho || b.New {
 		t.Errorf("got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.same("and goes on", a, w.request(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
+	w.same("the next turn", a, w.request(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
 
 	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), assistantMessage("Understood."), user("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
@@ -80,8 +80,8 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	a := w.request(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
 	r := w.request(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
-	w.same("the one session that began so", a, r)
-	w.same("and goes on", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
+	w.same("the only session with these first words", a, r)
+	w.same("the next turn", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
 	w.other("without the note", a, w.open(chat(t, user("upgrade the parser"))))
 	w.other("other words", a, w.open(chat(t, cut("upgrade the lexer"))))
 	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
@@ -105,7 +105,7 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 		w.th.Ended(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.same("the one that was refused", b, w.open(chat(t, cut("upgrade the parser"))))
+	w.same("the session with a refused request", b, w.open(chat(t, cut("upgrade the parser"))))
 }
 
 func TestSummaryKeysNeedLongLines(t *testing.T) {

@@ -138,8 +138,8 @@ func TestThreadEqualAnswersToTwoTasks(t *testing.T) {
 	a := w.request(chat(t, user("task A")), texts("Done."))
 	b := w.request(chat(t, user("task B")), texts("Done."))
 	w.other("two tasks", a, b)
-	w.same("A goes on", a, w.open(chat(t, user("task A"), assistantMessage("Done."), user("thanks"))))
-	w.same("B goes on", b, w.open(chat(t, user("task B"), assistantMessage("Done."), user("thanks"))))
+	w.same("next turn of A", a, w.open(chat(t, user("task A"), assistantMessage("Done."), user("thanks"))))
+	w.same("next turn of B", b, w.open(chat(t, user("task B"), assistantMessage("Done."), user("thanks"))))
 }
 
 func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
@@ -217,7 +217,7 @@ func TestThreadRetryOfLaterTurn(t *testing.T) {
 	next := chat(t, user("go"), called("call_1", "{}"), result("call_1", "no"))
 	x := w.open(next)
 	w.fail(x)
-	w.same("the retry of the one that failed", x, w.open(next))
+	w.same("the retry of the failed request", x, w.open(next))
 	w.other("the other one", x, w.open(next))
 }
 
@@ -311,7 +311,7 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	a := w.request(chat(t, with(front, user("3+3?"))...), texts("6"))
 	b := w.request(chat(t, with(front, user("4+4?"))...), texts("8"))
 	w.other("two questions behind the same examples", a, b)
-	w.same("the first goes on", a, w.open(chat(t, with(front, user("3+3?"), assistantMessage("6"), user("why?"))...)))
+	w.same("next turn of the first session", a, w.open(chat(t, with(front, user("3+3?"), assistantMessage("6"), user("why?"))...)))
 }
 
 func TestThreadFewShotInParallel(t *testing.T) {
@@ -474,7 +474,7 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w.same("retried", a, request(user("with context 1: hello")))
 	w.answer(a, texts("hi"))
 	list := []obj{user("with context 1: hello"), assistantMessage("hi"), user("more")}
-	w.same("goes on", a, request(list...))
+	w.same("next turn", a, request(list...))
 	w.answer(a, texts("ok"))
 	w.same("a window over it", a, request(user("more"), assistantMessage("ok"), user("still")))
 	w.answer(a, texts("yes"))

@@ -141,7 +141,7 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 		r := w.request(first, texts("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
-		w.same("the newest goes on", r, got)
+		w.same("next turn of the newest session", r, got)
 		if !slices.Contains(got.Doubt, left.ID) || !slices.Contains(got.Doubt, r.ID) {
 			t.Errorf("not in doubt, though either may have gone on: %v", got.Doubt)
 		}

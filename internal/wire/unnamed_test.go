@@ -99,7 +99,7 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.begun)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("%q after %q comes back as %q: known %v", c.answered, c.begun, c.back, got)
+			t.Errorf("%q after %q is read as %q: known %v", c.answered, c.begun, c.back, got)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

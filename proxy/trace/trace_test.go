@@ -86,7 +86,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it did not happen within a minute")
+			t.Fatal("the condition is false after a minute")
 		}
 	}
 }

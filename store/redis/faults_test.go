@@ -115,7 +115,7 @@ func waitForOpenBreaker(t *testing.T, url string) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-			t.Fatalf("%s behind the breaker: %v", what, err)
+			t.Fatalf("%s with an open breaker: %v", what, err)
 		}
 	}
 	for range 3 {

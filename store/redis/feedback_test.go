@@ -27,7 +27,7 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("got len(rows) %d, len(said) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
+		t.Fatalf("got len(rows) %d, len(entries) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
 	}
 	var list []string
 	for i, r := range rows {
@@ -63,19 +63,19 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		}
 		return last
 	}
-	if last := check("nobody", "", 9, ""); last != "" {
-		t.Errorf("a place of nothing: %q", last)
+	if last := check("no feedback", "", 9, ""); last != "" {
+		t.Errorf("got the position %q without feedback, want none", last)
 	}
 	postScore(t, s, 2, "a", 1)
 	postScore(t, s, 1, "b", 0)
 	postScore(t, s, 7, "c", 0) // the row of the session is not written yet
 	postScore(t, s, 3, "d", 0)
-	first := check("the first", "", 1, "2: a")
-	last := check("the others", first, 9, "1: b, 3: d")
+	first := check("first page", "", 1, "2: a")
+	last := check("second page", first, 9, "1: b, 3: d")
 	check("nothing new", last, 9, "")
 	postScore(t, s, 2, "e", 1)
 	postScore(t, s, 1, "b", 0) // a repetition changes nothing
-	last = check("one more", last, 9, "2: a e")
+	last = check("one more session", last, 9, "2: a e")
 
 	settled := func(want string) {
 		t.Helper()
@@ -94,12 +94,12 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	settled("[true false false]")
 	check("closed and forgotten", "", 9, "2: a e")
 	postScore(t, s, 1, "late", 1)
-	check("late", "", 9, "2: a e")
+	check("feedback on a settled session", "", 9, "2: a e")
 
 	// If the newest feedback is deleted first, the positions of a reader do not move back.
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
-	last = check("two more", last, 9, "0: f, 2: a e h")
+	last = check("two more sessions", last, 9, "0: f, 2: a e h")
 	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(2)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
-	check("beside what is damaged", "", 9, "3: i")
+	check("next to a damaged entry", "", 9, "3: i")
 	server.Must(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
-	// After a loss the server counts from further down than we had come.
-	check("lost", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
+	// After a loss of data Redis assigns lower positions than the position of the reader.
+	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
 // Parked feedback is bounded for each tenant: other tenants keep their places.
@@ -136,10 +136,10 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("the fourth: %v", err)
+		t.Errorf("the fourth entry: got %v, want ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
-		t.Errorf("one that waits already: %v", err)
+		t.Errorf("a repetition of a parked entry: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
 		t.Errorf("another tenant's: %v", err)

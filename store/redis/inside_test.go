@@ -58,7 +58,7 @@ func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
-				t.Fatalf("%d comes back as %d", n, fromOrdered(texts[i]))
+				t.Fatalf("%d is decoded as %d", n, fromOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)

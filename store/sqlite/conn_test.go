@@ -33,7 +33,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.integer("SELECT 1") != 0 || x.db.blob("SELECT x'01'") != nil || rows != 0 {
 			t.Error("a statement after the error had an effect")
 		}
-		x.db.fail(errors.New("a later one"))
+		x.db.fail(errors.New("a later error"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
 		t.Errorf("the error is not the first one: %v", err)
@@ -45,7 +45,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("the next one: %v, %v, %v", err, ok, e)
+		t.Errorf("the next transaction: %v, %v, %v", err, ok, e)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			return v
 		})
 		if err != nil || out != in {
-			rt.Fatalf("%+v comes back as %+v, %v", in, out, err)
+			rt.Fatalf("%+v is read as %+v, %v", in, out, err)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("a row that is not there reads %d", n)
+			t.Errorf("a missing row reads %d", n)
 		}
 		if n := c.integer("SELECT NULL"); n != 0 {
 			t.Errorf("NULL reads %d", n)

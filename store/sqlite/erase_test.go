@@ -225,7 +225,7 @@ func TestMigrationKeepsParkedFeedback(t *testing.T) {
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {
 		t.Fatal(err)
 	}
-	older(t, s, 1)
+	downgrade(t, s, 1)
 	s = openTest(t, path)
 	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	go func() { done <- s.Write(context.Background(), batch(1)) }()
 	select {
 	case err := <-done:
-		t.Errorf("it did not wait: %v", err)
+		t.Errorf("the call did not wait: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	p.release(t)

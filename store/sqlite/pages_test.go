@@ -92,7 +92,7 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	crowd(t, s, 300)
-	older(t, s, 5)
+	downgrade(t, s, 5)
 	s = openTest(t, path)
 	total, of := 0, session.ListRange{Limit: 100}
 	for more := true; more; {

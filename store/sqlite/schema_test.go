@@ -32,8 +32,8 @@ func undo() map[int][]string {
 	}
 }
 
-// older takes a store back to an earlier schema and closes the store.
-func older(t *testing.T, s *Store, schema int) {
+// downgrade takes a store back to an earlier schema and closes the store.
+func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
 		for v := schemaVersion; v > schema; v-- {
@@ -51,8 +51,8 @@ func older(t *testing.T, s *Store, schema int) {
 	}
 }
 
-// at creates a database of an earlier schema with a row in each of its tables.
-func at(t *testing.T, path string, schema int) {
+// createSchema creates a database of an earlier schema with a row in each of its tables.
+func createSchema(t *testing.T, path string, schema int) {
 	t.Helper()
 	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 	id, later := session.ID{1}, time.UnixMicro(3000)
 	for schema := 1; schema < schemaVersion; schema++ {
 		path := filepath.Join(t.TempDir(), "precept.db")
-		at(t, path, schema)
+		createSchema(t, path, schema)
 		s := openTest(t, path)
 		report := func(what string, ok bool, v any, err error) {
 			if !ok || err != nil {
@@ -112,15 +112,15 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		}
 		ctx := t.Context()
 		from, to := s.Upgraded()
-		report("which schema it was", from == schema && to == schemaVersion, from, nil)
+		report("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
 		report("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
 		report("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
 		report("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
-		report("when they went by", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
-		report("where it goes on", s.newestGen == generation{4, 2}, s.newestGen, nil)
+		report("times of the echoes", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
+		report("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		of, ok, err := s.SampleSession(ctx, "t", "m")
 		report("sample", ok && of == id, of, err)
 		a, err := s.Applied(ctx, "t", id)
@@ -135,13 +135,13 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		report("meta", ok && string(salt) == "\x01\x02", salt, err)
 		joined, err := s.Join(ctx, "t", map[session.EchoKey]session.ID{9: id})
 		report("parked", joined[id] == 1, joined, err)
-		entries, heard, err := s.SessionFeedback(ctx, "t", id)
-		report("feedback", len(entries) == 2 && heard == 1, entries, err)
+		entries, state, err := s.SessionFeedback(ctx, "t", id)
+		report("feedback", len(entries) == 2 && state == 1, entries, err)
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
-		report("a write", true, nil, err)
+		report("write of an exchange", true, nil, err)
 		n, err := s.Unsampled(ctx)
-		report("an exchange behind the closing", n == 1, n, err)
-		report("a park", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
+		report("an exchange after the closing", n == 1, n, err)
+		report("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
 		stats, err := s.Stats(ctx)
 		report("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)
 	}
@@ -152,7 +152,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
-	at(t, path, echoVersion-1)
+	createSchema(t, path, echoVersion-1)
 	script := func(text string) {
 		t.Helper()
 		c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
@@ -172,7 +172,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("opened: %v, %v", s, err)
+			t.Fatalf("got the store %v, error %v, want a failed migration", s, err)
 		}
 	}
 	script("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
@@ -219,7 +219,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
 		t.Fatalf("due before: %v %v", due, err)
 	}
-	older(t, s, 5)
+	downgrade(t, s, 5)
 	s = openTest(t, path)
 	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != lost {
@@ -241,7 +241,7 @@ func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{late}}); err != nil {
 		t.Fatal(err)
 	}
-	older(t, s, 3)
+	downgrade(t, s, 3)
 	s = openTest(t, path)
 	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d unsampled, %v", n, err)

@@ -81,7 +81,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("%v comes back as %v", at, back)
+			t.Errorf("%v is read as %v", at, back)
 		}
 	}
 }

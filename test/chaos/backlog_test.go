@@ -79,7 +79,7 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 	from = time.Now()
 	for left := d.Spooled; left > 0; {
 		before := left
-		p.EventuallyAt(300*time.Millisecond, fmt.Sprint("delivery of what is left of ", before), func() bool {
+		p.EventuallyAt(300*time.Millisecond, fmt.Sprint("delivery of the rest of ", before), func() bool {
 			left = harness.Doctor(t, dir).Spooled
 			return left < before
 		})

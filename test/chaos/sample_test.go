@@ -71,7 +71,7 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample, no sample has %v, two samples have %v", d.Spooled, d.Unsampled, left, twice)
 		}
 	}()
-	p.Eventually("everything in samples", func() bool {
+	p.Eventually("all exchanges in samples", func() bool {
 		// An export reads page by page: while the samples of a session are replaced, it may return
 		// old and new samples.
 		d = harness.Doctor(t, dir, flags...)

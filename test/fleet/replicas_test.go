@@ -111,7 +111,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Error("another session is missing")
 	}
 	sendWord(fleet[1], word) // a forgotten session may begin again
-	fleet[1].Eventually("it is there again", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
+	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
 	// A replica that could not deliver the session, and is away when the session is forgotten.
 	server.Freeze(t)
@@ -164,7 +164,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	}
 	sendWord(silent, "config/.env")
 	sendWord(learnedWord, "config/build.mk")
-	p.Eventually("the one that may be told", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
+	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {

@@ -440,7 +440,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	n := 0
 	p.Eventually("a lesson", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
-	p.Eventually("what was said meanwhile", func() bool {
+	p.Eventually("the feedback of the outage", func() bool {
 		_, ok, err := db.Session(t.Context(), "default", session.KeyOf("default", session.SpaceName, "early"))
 		return ok && err == nil
 	})

@@ -136,7 +136,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			var sum struct{ Read, Unchanged, Judged int }
 			out, output, code := harness.Verb(t, "", distil...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("got code %d, out %s, told %s, want exit code 0 and no error", code, out, output)
+				t.Fatalf("got code %d, out %s, messages %s, want exit code 0 and no error", code, out, output)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
 				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())

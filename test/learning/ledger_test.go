@@ -66,7 +66,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
-			harness.Eventually(t, "what was recorded later", shop)
+			harness.Eventually(t, "the lesson that was recorded later", shop)
 			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
 				t.Fatal("another agent got it")
 			}
@@ -76,7 +76,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
 			t.Fatalf("got error %v, out %s, want no error", err, out)
 		}
-		harness.Eventually(t, "what was approved", shop)
+		harness.Eventually(t, "the approved lesson", shop)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
 			t.Fatal("the ledger was touched", err)

@@ -104,7 +104,7 @@ reward: {close_after: 300ms}
 			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, doctorCounts)
 		}
 	}
-	p.Eventually("what is known by its reply alone to be taken back", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
+	p.Eventually("a turn that opts out by its reply to leave the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	clean("while it runs")
 	// Late feedback from the client of a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {

@@ -66,7 +66,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 			postEntries(429, "post the feedback again after the reply", "later", "d")
 			postEntries(202, "parked", "later", "b")
 			turn("Precept-Session", "later")
-			p.Eventually("what was parked to be joined", func() bool {
+			p.Eventually("the parked feedback to join its session", func() bool {
 				_, b := harness.Get(t, p.Admin+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})

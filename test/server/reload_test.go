@@ -67,7 +67,7 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 		t.Error("the old configuration is not active")
 	}
 	s.write("admin: {tokens: [second]}\n")
-	s.Eventually("what was written then", func() bool { return s.tokenAccepted("second") })
+	s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
 }
 
 // A setting that needs a restart keeps its old value and is reported until the restart. Other settings are applied.
@@ -126,7 +126,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	say("after@example.com")
-	s.Eventually("what was redacted", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	s.Eventually("the redacted address", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
 		t.Errorf("the address is in %v", left)
 	}

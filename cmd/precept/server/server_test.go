@@ -157,7 +157,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	again := starts(t, first)
 	if get(t, again.data+"/readyz", "") != http.StatusOK {
-		t.Error("it does not start again on its directory")
+		t.Error("the server does not start again on its directory")
 	}
 	if err := again.ends(); err != nil {
 		t.Error(err)
