@@ -184,7 +184,7 @@ func (h *history) hasIndexedCall(s *step) bool {
 // needle is a searched word with its rarest byte. A search for the first byte of the word would find too
 // many places.
 type needle struct {
-	word     []byte
+	word     string
 	at, rare int
 }
 
@@ -195,9 +195,9 @@ const common = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
-		n := needle{word: []byte(word), rare: -1}
-		for i, c := range n.word {
-			rare := strings.IndexByte(common, c)
+		n := needle{word: word, rare: -1}
+		for i := range len(word) {
+			rare := strings.IndexByte(common, word[i])
 			if rare < 0 {
 				rare = len(common)
 			}
@@ -225,7 +225,7 @@ func (n needle) occursIn(raw []byte) bool {
 			return false
 		}
 		from += i
-		if bytes.HasPrefix(raw[from-n.at:], n.word) {
+		if tail := raw[from-n.at:]; len(tail) >= len(n.word) && string(tail[:len(n.word)]) == n.word {
 			return true
 		}
 	}

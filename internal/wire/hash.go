@@ -52,10 +52,9 @@ func (r *Request) systemHash(system span) uint64 {
 // with "__", the order of keys, reminder and environment blocks, and blocks of precept. A string
 // equals a single text part. Of an assistant message with calls only the calls count.
 func (r *Request) Hash(i int) uint64 {
-	h := *r.memo.hashes.at(i, len(r.scan.list))
+	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {
-		h = itemHash{r.hash(i), true}
-		*r.memo.hashes.at(i, len(r.scan.list)) = h
+		*h = itemHash{r.hash(i), true}
 	}
 	return h.sum
 }

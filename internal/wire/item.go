@@ -59,19 +59,20 @@ func (it *Item) ResultInferred() bool { return len(it.Results) > 0 && it.Results
 
 // Item returns item i, decoded once.
 func (r *Request) Item(i int) *Item {
-	it := *r.memo.items.at(i, len(r.scan.list))
-	if it == nil {
-		it = &Item{Index: i, Role: r.scan.list[i].role}
+	at := r.memo.items.at(i, len(r.scan.list))
+	if *at == nil {
+		it := &Item{Index: i, Role: r.scan.list[i].role}
 		r.decode(it, r.at(i))
-		*r.memo.items.at(i, len(r.scan.list)) = it
+		*at = it
 	}
-	return it
+	return *at
 }
 
 // Forget drops the decoded items. A later use decodes an item again.
 func (r *Request) Forget() {
-	clear(r.memo.items.values)
+	clear(r.memo.items.pages)
 	r.memo.split, r.memo.splitOf = nil, 0
+	r.memo.newResults, r.memo.hasNewResults = nil, false
 }
 
 // decode decodes an item by its dialect, and then calls and results that the agent wrote as text.
@@ -168,9 +169,15 @@ func (r *Request) NewWords() []string {
 	return words
 }
 
-// NewResults returns the tool results of the new part, the oldest first.
+// NewResults returns the tool results of the new part, the oldest first. The caller does not change the list.
 func (r *Request) NewResults() []ItemResult {
-	var out []ItemResult
+	if !r.memo.hasNewResults {
+		r.memo.newResults, r.memo.hasNewResults = r.findNewResults(), true
+	}
+	return r.memo.newResults
+}
+
+func (r *Request) findNewResults() (out []ItemResult) {
 	for i := r.New(); i < len(r.scan.list); i++ {
 		if len(r.resultsOf(i)) == 0 && r.scan.list[i].role != RoleUser {
 			continue

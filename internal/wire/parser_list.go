@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // itemList scans the list at i, depth 2.
 func (p *parser) itemList(i int) int {
@@ -139,6 +143,7 @@ func (p *parser) block(i, n int) int {
 func (p *parser) add(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)
+		p.results = slices.Grow(p.results, turnRoom)
 	}
 	e := entry{start: int32(item.start), end: int32(item.end), results: int32(before), role: roleOf(string(role))}
 	switch p.dialect {

@@ -79,6 +79,9 @@ func partAt(b []byte, e span) part {
 
 // joinText joins the text parts as they were sent.
 func joinText(b []byte, parts []part) string {
+	if len(parts) == 1 && parts[0].kind == textPart { // the usual case, without a list of texts
+		return text(b, parts[0].text)
+	}
 	var texts []string
 	for _, p := range parts {
 		if p.kind != textPart {

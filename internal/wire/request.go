@@ -63,29 +63,36 @@ type requestScan struct {
 
 // requestMemo caches decoded values.
 type requestMemo struct {
-	items           fromEnd[*Item]     // decoded items
-	calls           map[string]*Call   // calls by id, from the newest items on; filled by CallOf
-	called          int                // number of items, from the end, that calls covers
+	items           paged[*Item]     // decoded items
+	calls           map[string]*Call // calls by id, from the newest items on; filled by CallOf
+	called          int              // number of items, from the end, that calls covers
+	newResults      []ItemResult     // result of NewResults, if hasNewResults
+	hasNewResults   bool
 	byCall          map[uint64][]int32 // indices of results by call; built at the first use
 	split           []part             // content parts of the item that was split last
 	splitOf         int                // index of that item plus one; 0: none
 	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes          fromEnd[itemHash]  // hashes of the items
+	hashes          paged[itemHash]    // hashes of the items
 	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs
 	hasRepeatedPair bool               // an agent's text call (bare in anyCall) got the same answer twice
 }
 
-// fromEnd holds a value for each item of a list, from the end on: nearly all requests read only their newest
-// items, and the memory does not grow with the conversation.
-type fromEnd[T any] struct{ values []T }
+// paged holds a value for each item of a list, in pages that are made at their first use. A request reads
+// its first and its newest items, so the memory hardly grows with the conversation.
+type paged[T any] struct{ pages []*[pageItems]T }
 
-// at returns the place of the value of item i of n. The place is valid until the next call.
-func (f *fromEnd[T]) at(i, n int) *T {
-	back := n - 1 - i
-	if back >= len(f.values) {
-		f.values = append(f.values, make([]T, min(n, max(2*back, turnRoom))-len(f.values))...)
+const pageItems = 16
+
+// at returns the place of the value of item i of n.
+func (p *paged[T]) at(i, n int) *T {
+	if p.pages == nil {
+		p.pages = make([]*[pageItems]T, (n+pageItems-1)/pageItems)
 	}
-	return &f.values[back]
+	page := &p.pages[i/pageItems]
+	if *page == nil {
+		*page = new([pageItems]T)
+	}
+	return &(*page)[i%pageItems]
 }
 
 // itemHash is the hash of an item.
