@@ -144,10 +144,14 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		}
 		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
 	}
-	entries, state, err := c.backend.SessionFeedback(ctx, row.Tenant, row.ID)
-	if err != nil {
-		c.tools.failed(label.StepClose, err)
-		return nil
+	var entries []feedback.Entry
+	var state int64
+	if !row.Unrated {
+		var err error
+		if entries, state, err = c.backend.SessionFeedback(ctx, row.Tenant, row.ID); err != nil {
+			c.tools.failed(label.StepClose, err)
+			return nil
+		}
 	}
 	out := feedback.Reward(withoutLate(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
 	if rec.Assignment.Reward = c.name; c.name == defaultReward {

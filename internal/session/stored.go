@@ -52,7 +52,8 @@ type Row struct {
 	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 
-	Exchanges int // stored exchanges of a due session, where the store knows the number
+	Exchanges int  // stored exchanges of a due session, where the store knows the number
+	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
 }
 
 // Echo states that the key occurred in the session.

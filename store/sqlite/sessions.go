@@ -53,14 +53,17 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 
 // Due lists at most limit open sessions that started before the given time, oldest first (ties by
 // id, then tenant). The list begins after the parameter after: the last row of the previous call,
-// or the zero Row. Sessions that cannot be settled therefore do not block the sessions after them.
+// or the zero Row. Sessions that cannot be settled therefore do not block the sessions after them. One
+// query reads the rows and whether feedback exists, so that most sessions close without another read.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
-		for r := range c.rows(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid) FROM sessions s JOIN tenants t ON t.id = s.tenant
+		for r := range c.rows(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
+				NOT EXISTS (SELECT 1 FROM feedback f WHERE f.sid = s.sid) AND NOT EXISTS (SELECT 1 FROM unsettled u WHERE u.sid = s.sid)
+			FROM sessions s JOIN tenants t ON t.id = s.tenant
 			WHERE s.state = 1 AND s.started >= ?1 AND s.started < ?2 AND (s.started, s.id, t.name) > (?1, ?3, ?4)
 			ORDER BY s.started, s.id, t.name LIMIT ?5`, after.Started, startedBefore, after.ID, after.Tenant, limit) {
 			var v session.Row
-			r.scan(append(rowDest(&v), &v.Tenant, &v.Exchanges)...)
+			r.scan(append(rowDest(&v), &v.Tenant, &v.Exchanges, &v.Unrated)...)
 			list = append(list, v)
 		}
 		return list
@@ -87,6 +90,14 @@ func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	}
 	t.sids[k] = n
 	return n
+}
+
+// find returns the number of a session, 0 for an unknown session.
+func (t *tx) find(k sessionKey) int64 {
+	if n, ok := t.sids[k]; ok {
+		return n.sid
+	}
+	return t.db.session(k.tenant, k.id)
 }
 
 // session returns the number of a session, 0 for an unknown session.

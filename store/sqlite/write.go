@@ -53,7 +53,7 @@ func (t *tx) dropStale(b session.Batch) {
 		}
 	}
 	for ref, keys := range keep {
-		sid := t.db.session(t.tenantNumber(ref.Tenant), ref.ID)
+		sid := t.find(sessionKey{t.tenantNumber(ref.Tenant), ref.ID})
 		var stale []int64
 		for r := range t.db.rows("SELECT k FROM samples WHERE sid = ?", sid) {
 			var k int64

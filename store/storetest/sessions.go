@@ -32,16 +32,17 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, us, 1), r)
 		},
-		"row with the later Seen wins":      newerSeen,
-		"closed session stays closed":       closedStays,
-		"row replaces its stand-in":         standIns,
-		"tenants are separate":              sessionTenants,
-		"due sessions are oldest first":     dueOrder,
-		"due continues after the last page": duePages,
-		"due omits closed sessions":         dueClosed,
-		"ended context returns its error":   sessionContext,
-		"empty batch changes nothing":       func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
-		"tenant names are arbitrary":        oddTenants,
+		"row with the later Seen wins":       newerSeen,
+		"closed session stays closed":        closedStays,
+		"row replaces its stand-in":          standIns,
+		"tenants are separate":               sessionTenants,
+		"due sessions are oldest first":      dueOrder,
+		"due continues after the last page":  duePages,
+		"due omits closed sessions":          dueClosed,
+		"due session with feedback is rated": dueRated,
+		"ended context returns its error":    sessionContext,
+		"empty batch changes nothing":        func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
+		"tenant names are arbitrary":         oddTenants,
 		"row of a run is stored as a session": func(t tester, s Store) {
 			run := row(us, 2, 2)
 			run.Unit = true
@@ -130,9 +131,27 @@ func oddTenants(t tester, s Store) {
 	equal(t, "tenants", len(got[[]string](t)(s.Tenants(t.Context()))), len(names))
 }
 
+// due returns due rows without Unrated, which a store may leave out.
 func due(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
 	t.Helper()
-	return got[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
+	rows := got[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
+	for i := range rows {
+		rows[i].Unrated = false
+	}
+	return rows
+}
+
+// dueRated tests that a due session is reported as unrated only without feedback.
+func dueRated(t tester, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2), row(them, 2, 2)}})
+	_ = got[map[session.ID]int](t)(s.AddFeedback(t.Context(), us, entriesOf(2, entry("a", 1, 1))))
+	for _, r := range got[[]session.Row](t)(s.Due(t.Context(), at(9), session.Row{}, 10)) {
+		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
+		must(t, err)
+		if r.Unrated && (len(entries) > 0 || state != 0) {
+			t.Errorf("session %s of %s is unrated, and has %d entries and state %d", r.ID, r.Tenant, len(entries), state)
+		}
+	}
 }
 
 func dueOrder(t tester, s Store) {
