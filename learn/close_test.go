@@ -262,6 +262,8 @@ func TestClosingIsRetried(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
+			r.postFeedback(us, id, score("a", 1, 1)) // a session without feedback closes without reading feedback
+			r.record()
 			r.be.failNext(op, 2, errDown)
 			r.age()
 			r.closeDue(r.ctx())

@@ -16,7 +16,7 @@ import (
 const (
 	correctEvery = 50 * time.Millisecond
 	finishLimit  = 10 * time.Second // bound of a stop, until the last correction
-	closeBatch   = 400              // sessions settled in one transaction
+	closeBatch   = 100              // sessions settled in one transaction; their samples are in memory together
 )
 
 // FollowEvery is the interval in which a learner reads the counts of other replicas.
