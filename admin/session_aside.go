@@ -108,6 +108,7 @@ func reasonOf(x *store.Fate) string {
 	return "matched; the reason was not stored"
 }
 
+// aboutSession returns the section with the names of a session.
 func aboutSession(x *store.SessionItem) g.Node {
 	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(

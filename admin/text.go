@@ -132,22 +132,22 @@ func visible(text string) string {
 // maxShownText is the maximum length of a shown text in bytes.
 const maxShownText = 64 << 10
 
-// bounded returns the first most bytes of a text, with a line that states the number of omitted bytes.
-func bounded(text string, most int) string {
-	rest := len(text) - most
+// bounded returns the first limit bytes of a text, with a line that states the number of omitted bytes.
+func bounded(text string, limit int) string {
+	rest := len(text) - limit
 	if rest <= 0 {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n… %d further bytes", rest)
+	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
 // short returns a name cut to 48 characters. Names of agents and models can have any length.
 func short(text string) string { return cut(text, 48) }
 
-// cut returns the first most characters of a text, with … if characters were omitted.
-func cut(text string, most int) string {
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
+// cut returns the first limit characters of a text, with … if characters were omitted.
+func cut(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit]) + "…"
 	}
 	return text
 }

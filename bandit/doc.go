@@ -1,10 +1,9 @@
 // Package bandit chooses lessons by Thompson sampling on the effect of each lesson.
 //
 // Package bandit uses package trial, which flips the coins and keeps the evidence. The chooser may
-// read every number, because a wrong model of the chooser only costs reward. No number flows back:
-// a test of the imports proves that no belief of the chooser reaches an effect, an interval or a
-// proof. Beliefs enter a session's Assignment as offsets that are frozen before the outcome of the
-// coin can matter.
+// read every number, because a wrong model of the chooser only costs reward. No belief of the chooser
+// is part of an effect, an interval or a proof; a test of the imports checks this rule. Beliefs enter a
+// session's Assignment as offsets, which are frozen before the outcome of the coin can change them.
 //
 // The contract: Decide is a pure function of the configuration, the beliefs, the assignment so far,
 // and coins of salt, session and slug. The contribution of a rewarded session (Contribution) is a

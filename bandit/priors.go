@@ -47,8 +47,8 @@ func DefaultPriors() Priors {
 
 // sanitized replaces unusable numbers: priors come from a store that other processes write to.
 func (p Priors) sanitized() Priors {
-	ok := func(x, least, fallback float64) float64 {
-		if !(x >= least && x <= 1) {
+	ok := func(x, smallest, fallback float64) float64 {
+		if !(x >= smallest && x <= 1) {
 			return fallback
 		}
 		return x

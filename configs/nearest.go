@@ -8,7 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// nearest returns a text that names the key closest to the misspelt name, or all keys.
+// nearest returns the end of an error message: the key that is closest to the misspelt name, or all keys.
 func nearest(name string, keys map[string]int) string {
 	if best := spell.Nearest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
@@ -32,8 +32,8 @@ func renamed(key string) string {
 	return ""
 }
 
-// misspelt adds a fault for each variable that looks like a key and is none. Variables that ${...} names,
-// and the variables that Kubernetes makes for a service named precept, get no fault.
+// misspelt adds a fault for each variable PRECEPT_... whose name is close to the name of a key. Variables
+// in ${...}, and the variables that Kubernetes makes for a service named precept, get no fault.
 func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings

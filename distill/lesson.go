@@ -68,15 +68,15 @@ const byModel = "model:" // prefix of the name of a judge that is a model
 
 // total returns the number of sessions. The rules and a model read the same sessions.
 func (s support) total() int {
-	rules, most := 0, 0
+	rules, judged := 0, 0
 	for by, n := range s {
 		if strings.HasPrefix(by, byModel) {
-			most = max(most, n)
+			judged = max(judged, n)
 		} else {
 			rules += n
 		}
 	}
-	return max(rules, most)
+	return max(rules, judged)
 }
 
 // countSupport counts the sessions of a draft for a lesson, each session once, and returns the number of

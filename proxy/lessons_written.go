@@ -47,12 +47,12 @@ func lessonText(l *lesson.Lesson) string {
 // applyTo writes the fields of the request into a lesson, and drops the raw text, so that the lesson
 // is formatted again.
 func (w *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
-	bounded := func(what string, text *string, most int) error {
+	bounded := func(what string, text *string, limit int) error {
 		if text == nil {
 			return nil
 		}
-		if n := utf8.RuneCountInString(*text); n > most || strings.TrimSpace(*text) == "" {
-			return refusal(wire.None, http.StatusUnprocessableEntity, what+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(most))
+		if n := utf8.RuneCountInString(*text); n > limit || strings.TrimSpace(*text) == "" {
+			return refusal(wire.None, http.StatusUnprocessableEntity, what+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
 		}
 		return nil
 	}

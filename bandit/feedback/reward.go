@@ -57,11 +57,11 @@ func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
 		e := byRater[key]
-		least, found := lowest[e.Via]
+		lowestRater, found := lowest[e.Via]
 		switch {
 		case e.Stage == StageEnd:
 			ends[e.Via] = true
-		case e.Stage == StageCheck && (!found || e.Score < byRater[least].Score):
+		case e.Stage == StageCheck && (!found || e.Score < byRater[lowestRater].Score):
 			lowest[e.Via] = key
 		}
 	}

@@ -58,6 +58,7 @@ type feedbackRating struct {
 // dataFlags are the address of the data listener and the credential for the data listener.
 type dataFlags struct{ url, key string }
 
+// add adds the flags --url and --key to a command.
 func (f *dataFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
@@ -111,6 +112,7 @@ func (w *invocation) feedback() *cobra.Command {
 	})
 }
 
+// runFeedback posts one feedback and prints the answer of the server.
 func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
 	body, err := feedbackBody(w.env, f)
 	if err != nil {
@@ -282,7 +284,7 @@ func (w *invocation) postFeedback(
 		if err == nil {
 			answer, err = postOnce(ctx, base, key, text)
 		}
-		if _, away := errors.AsType[*unavailableError](err); !away {
+		if _, unavailable := errors.AsType[*unavailableError](err); !unavailable {
 			return answer, err
 		}
 		if pause == retryPause {

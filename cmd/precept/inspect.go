@@ -122,16 +122,16 @@ func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	return in, err
 }
 
-// readText reads a file of at most most bytes; - is standard input.
-func readText(stdin io.Reader, file string, most int64) ([]byte, error) {
+// readText reads a file of at most limit bytes; - is standard input.
+func readText(stdin io.Reader, file string, limit int64) ([]byte, error) {
 	in, err := openInput(stdin, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer in.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than the %d bytes allowed", file, most)
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than the %d bytes allowed", file, limit)
 	}
 	return text, err
 }

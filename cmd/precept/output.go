@@ -147,11 +147,11 @@ func table(out io.Writer, rows [][]string, columns int) error {
 func align(rows [][]string, columns int) []string {
 	var widths []int
 	for c := range columns {
-		most := 0
+		widest := 0
 		for _, row := range rows {
-			most = max(most, displayWidth(row[c]))
+			widest = max(widest, displayWidth(row[c]))
 		}
-		widths = append(widths, most+2)
+		widths = append(widths, widest+2)
 	}
 	out := make([]string, len(rows))
 	for i, row := range rows {

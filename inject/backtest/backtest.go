@@ -121,7 +121,7 @@ type found struct {
 	examples []string
 }
 
-// add adds a session. New words are counted while there are fewer than most.
+// add adds a session. New words are counted while there are fewer than limit words.
 func (f *found) add(s *Session, words map[string]bool, limit int) {
 	f.sessions.add(s)
 	for w := range words {

@@ -12,10 +12,10 @@ import (
 
 // Bounds of proposed phrases.
 const (
-	nearShare      = 0.7 // of the threshold: a sentence below is no near miss
+	nearShare      = 0.7 // minimum likeness of a near miss, as a share of the threshold of a match
 	maxProposals   = 10
 	maxPhraseWords = 6
-	broadShare     = 0.1 // a phrase that fires in a larger share of the sessions is no proposal
+	broadShare     = 0.1 // maximum share of the sessions in which a proposed phrase fires
 	maxExcerpt     = 160 // bytes of an excerpt
 )
 
@@ -44,8 +44,8 @@ type Captured struct {
 	Queries []lesson.Query
 }
 
-// NearMisses returns the sentences that resemble a lesson in texts without its phrases, the most similar
-// first, each once. The book has the lesson and the thresholds of the captured sessions.
+// NearMisses returns the sentences that resemble a lesson in texts without a phrase of the lesson, the
+// most similar first, each once. book contains the lesson and the thresholds of the captured sessions.
 func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []Captured) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{stripped(target)})
 	var out []lesson.Resemblance
@@ -68,7 +68,7 @@ func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []Captured) [
 	return out
 }
 
-// Phrases proposes phrases for a lesson out of its near misses.
+// Phrases returns proposals of phrases for a lesson, from its near misses.
 func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
 	found := map[string]*PhraseProposal{}
 	for i := range near {
@@ -168,7 +168,7 @@ func excerpt(q *lesson.Query, phrase string) string {
 	return firstBytes(texts[0], maxExcerpt)
 }
 
-// firstBytes returns at most the first most bytes of a text, without a cut character.
+// firstBytes returns the first limit bytes of a text, without a cut character at the end.
 func firstBytes(text string, limit int) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

@@ -17,11 +17,10 @@ import (
 // FileName is the name of the ledger in a project.
 const FileName = "AGENT.md"
 
-// Times of a writer: the delay before the second attempt, and the wait for the lock.
 const (
-	retryAfter = 100 * time.Millisecond
-	lockWait   = 10 * time.Second
-	lockEvery  = 2 * time.Millisecond
+	retryAfter = 100 * time.Millisecond // pause before the second attempt to write
+	lockWait   = 10 * time.Second       // maximum time that a writer waits for the lock
+	lockEvery  = 2 * time.Millisecond   // interval between attempts to take the lock
 )
 
 // Status is the outcome of recording an entry.
@@ -49,11 +48,11 @@ type Ledger struct {
 	Now  func() time.Time // clock
 }
 
-// Record appends the new entries in one step and returns the outcome of each entry. An invalid
-// entry is an error of the caller. A file that cannot be written is not an error, because the
-// failed work of the caller matters more: then the results have the status Failed, and the trace
-// holds the entries. untraced is the error of the trace.
-func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, untraced error, err error) {
+// Record appends the new entries in one step and returns the outcome of each entry. err reports an
+// invalid entry. If the file cannot be written, err is nil, the results have the status Failed, and the
+// trace holds the entries: the caller reports its own failed work first. traceErr is the error of a trace
+// that cannot be written.
+func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
 			return nil, nil, err
@@ -82,7 +81,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	return results, l.trace(results), nil
 }
 
-// append writes the new entries.
+// append writes the entries that the ledger does not have, and sets the status of each result.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
 	path, err := target(l.Path)
 	if err != nil {
@@ -124,7 +123,8 @@ func has(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
 
-// target follows links to the file to write. The file may be absent.
+// target returns the file to write: path, or the target of the symbolic link at path. The file may be
+// absent.
 func target(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -51,14 +51,14 @@ func (p TrialPlan) Validate() error {
 	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", p.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	switch least := trial.MinTrialPicks(p.Epsilon); {
+	switch minPicks := trial.MinTrialPicks(p.Epsilon); {
 	case p.Picks == 0 && p.Outcome != "":
 		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
 	case p.Picks == 0:
 	case p.Until != 0:
 		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
-	case p.Picks < least || p.Picks > maxPicks:
-		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, least, maxPicks)
+	case p.Picks < minPicks || p.Picks > maxPicks:
+		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, minPicks, maxPicks)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (b *Book) With(lessons []*Lesson) *Book {
 // the size of the book.
 func (b *Book) And(l *Lesson) *Book {
 	next := b.With(append(b.Lessons(), l))
-	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().and(l) })
+	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
 	return next
 }
 

@@ -10,11 +10,11 @@ import (
 // overlaps maps triggers to the lessons with the trigger.
 type overlaps map[string][]*claim
 
-// claim is a lesson with the direction of its title.
+// claim is a lesson with the order in its title.
 type claim struct {
 	lesson  *Lesson
-	words   []string
-	forbids bool
+	words   []string // words of the order; see stanceOf
+	forbids bool     // the title forbids the act
 }
 
 func newClaim(l *Lesson) *claim {
@@ -33,8 +33,8 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// and returns the overlaps with one more lesson.
-func (o overlaps) and(l *Lesson) overlaps {
+// with returns the overlaps with one more lesson.
+func (o overlaps) with(l *Lesson) overlaps {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {
 		next[key] = append(slices.Clip(next[key]), c)
@@ -91,8 +91,9 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// forbidsWhatOrders reports whether one title orders what the other forbids: "Always wait for the
-// page", "Never wait". Three quarters of the words of the shorter title are in the longer title.
+// forbidsWhatOrders reports whether one title orders an act that the other title forbids: "Always wait for
+// the page", "Never wait". The acts are equal if three quarters of the words of the shorter title are in
+// the longer title.
 func (c *claim) forbidsWhatOrders(other *claim) bool {
 	if c.forbids == other.forbids {
 		return false
@@ -106,8 +107,9 @@ func (c *claim) forbidsWhatOrders(other *claim) bool {
 	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
 }
 
-// stanceOf returns the words of an order, without endings, stop words and words such as always and never,
-// and reports whether the order forbids. Two negations in the head cancel each other: "Never skip".
+// stanceOf returns the words of the order in a title, without endings, stop words and words such as always
+// and never, and reports whether the order forbids the act. Two negations among the first words cancel
+// each other: "Never skip".
 func stanceOf(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for sign := range strings.FieldsSeq(unspacedNegations) {
@@ -133,7 +135,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Words that decide about the direction of an order, in folded form.
+// Words that decide whether an order forbids the act, in folded form.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +
@@ -206,6 +208,5 @@ func contradiction(a, b *Lesson) Finding {
 		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
 }
 
-// Contradicts returns the lessons of the book that share a trigger with l and contradict l: all are
-// kept, and shown together.
+// Contradicts returns the lessons of the book that share a trigger with l and contradict l.
 func (b *Book) Contradicts(l *Lesson) []*Lesson { return b.overlaps().opposed(l) }

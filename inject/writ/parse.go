@@ -168,9 +168,9 @@ func createCommand(signature, text string) Command {
 }
 
 // clip cuts a text after the given number of characters.
-func clip(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
+func clip(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	return string([]rune(s)[:most])
+	return string([]rune(s)[:limit])
 }

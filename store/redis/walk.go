@@ -58,8 +58,8 @@ type ref struct {
 type walker[T any] struct {
 	s    *Store
 	op   string
-	list func(ctx context.Context, c client, of []*cursor, most int) error // appends references to the cursors
-	load func(ctx context.Context, c client, refs []ref) ([]T, error)      // deleted values are left out
+	list func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends references to the cursors
+	load func(ctx context.Context, c client, refs []ref) ([]T, error)            // deleted values are left out
 }
 
 // cursor is the progress of a walk within one keyspace.

@@ -18,17 +18,17 @@ import (
 // first round, and no larger sizes. addOwn adds data to a session that only this backend stores.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time), size func() map[string]int64) {
 	t.Helper()
-	const each, digits = 40, 64 // bounds of the growth of totals
-	long := at(60 * 1000)
+	const each, slack = 40, 64 // sessions of a round; bytes by which a total may grow, because its number gets more digits
+	later := at(60 * 1000)     // after all sessions of the test
 	round := func(n int) {
 		for i := range each {
 			writeLife(t, s, n*each+i, at(60*n))
 			addOwn(hashed(n*each+i), at(60*n))
 		}
-		if deleted := got[int](t)(s.Retain(t.Context(), long)); deleted < each {
+		if deleted := got[int](t)(s.Retain(t.Context(), later)); deleted < each {
 			t.Fatalf("%d sessions are gone", deleted)
 		}
-		got[int](t)(s.PurgeParked(t.Context(), long))
+		got[int](t)(s.PurgeParked(t.Context(), later))
 	}
 	round(0)
 	first := size()
@@ -38,7 +38,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time),
 	last := size()
 	equal(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
-		if n > first[name]*3/2+digits {
+		if n > first[name]*3/2+slack {
 			t.Errorf("after ten times as many sessions %s has %d, and had %d", name, n, first[name])
 		}
 	}

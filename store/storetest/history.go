@@ -31,7 +31,7 @@ func anyHistory(s Store) func(*rapid.T) {
 				write(l, s, session.Batch{Rows: []session.Row{r}})
 			},
 			"exchange": func(n, k int) { write(l, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, n, k)}}) },
-			"samples":  l.sampled,
+			"samples":  l.rebuildSamples,
 			"echo":     func(n, k int) { write(l, s, session.Batch{Echoes: []session.Echo{echo(us, session.EchoKey(k), n, k)}}) },
 			"feedback": func(n, k int) { add(l, s, us, n, entry("f", k, 1), entry("g", 1, 0)) },
 			"settle":   func(n, _ int) { l.settle(n) },
@@ -55,8 +55,8 @@ func anyHistory(s Store) func(*rapid.T) {
 	}
 }
 
-// sampled rebuilds the samples of a session.
-func (l history) sampled(n, k int) {
+// rebuildSamples writes k samples as all samples of a session.
+func (l history) rebuildSamples(n, k int) {
 	b := session.Batch{Whole: []session.Ref{{Tenant: us, ID: id(n)}}}
 	for i := range k {
 		b.Samples = append(b.Samples, stored(us, n, l.number*100+n*10+i))
@@ -73,6 +73,8 @@ func (l history) settle(n int) {
 	equal(l, "taken", settle(l, l.s, next), []bool{true})
 }
 
+// checkTotals compares the running totals with the counts of a walk, and checks that each open session is
+// due or set aside.
 func (l history) checkTotals() {
 	have, open := map[string]int64{}, map[session.ID]bool{}
 	must(l, l.s.EachSession(l.Context(), us, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
@@ -112,6 +114,7 @@ func (l history) checkTotals() {
 	}
 }
 
+// checkEmpty checks that no data of the deleted tenant is stored.
 func (l history) checkEmpty() {
 	st := stats(l, l.s)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {

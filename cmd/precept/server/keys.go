@@ -77,7 +77,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 	return k, nil
 }
 
-// freshKey returns a random value.
+// freshKey returns 16 random bytes in hexadecimal.
 func (w *Tools) freshKey() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(w.Random, b[:]); err != nil {
@@ -178,6 +178,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 	}
 }
 
+// readKeyCopy reads the copy of the keys. A copy without a salt or a secret is a zero pair.
 func readKeyCopy(path string) (k keyPair, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {

@@ -15,15 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// Times of the likeness worker.
+// Intervals of the likeness worker.
 const (
-	likeEvery    = time.Hour   // the captured sessions are read again
-	likeEveryFew = time.Minute // the same while there are too few sessions
-	likePoll     = time.Second // a changed book or configuration is noticed
+	likeEvery    = time.Hour   // between two reads of the captured sessions
+	likeEveryFew = time.Minute // between two reads while there are too few sessions
+	likePoll     = time.Second // between two checks for a changed book or configuration
 )
 
-// likeness compiles the book for matching by likeness, in the background: a request uses a finished
-// book only. Until the first captured sessions are read, lessons match exactly.
+// likeness compiles the book for matching by likeness in the background, so that no request waits for the
+// compilation. Until the first captured sessions are read, lessons match exactly.
 type likeness struct {
 	lessons *library
 	backend any // an Evidence, or a backend in memory
@@ -37,8 +37,8 @@ type trafficRead struct {
 	traffic *lesson.Traffic
 }
 
-// recent returns the traffic, read again after an hour, or after a minute while there are too few
-// sessions. The worker and the pages share the traffic.
+// recent returns the traffic of the captured sessions, at most likeEvery old, or likeEveryFew while there
+// are too few sessions. The worker and the pages share the traffic.
 func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), likeEveryFew
 	r := l.read.Load()
@@ -127,7 +127,7 @@ func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	}
 }
 
-// newMeaning makes the matcher by meaning.
+// newMeaning returns the matcher by meaning, which compares embeddings.
 func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.Matcher, error) {
 	embeddings := cfg.Match.Embeddings
 	return meaning.New(meaning.Options{
