@@ -16,6 +16,11 @@ import (
 // finalMark is the message with which an agent asks for the result of the ticket.
 const finalMark = "That was the last step. Report the result."
 
+// promptTokens is the number of tokens that the usage adds to each request: the system prompt and the tools of a
+// usual coding agent, which the short requests of the demo do not contain. Without them a lesson of 40 tokens
+// would be a tenth of the cost of a session.
+const promptTokens = 4000
+
 // Upstream is the model: an OpenAI-compatible chat endpoint. The model finds the lessons in the
 // text of the request; the simulation passes no other information to the model.
 type Upstream struct {
@@ -65,7 +70,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 		Model string `json:"model"`
 	}
 	_ = json.Unmarshal(body, &req)
-	asked, answered := len(body)/4, len(m.Content)/4
+	asked, answered := promptTokens+len(body)/4, len(m.Content)/4
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": fmt.Sprintf("chatcmpl-%s%08x", name, id), "object": "chat.completion", "model": cmp.Or(req.Model, name),
