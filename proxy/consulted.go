@@ -166,7 +166,7 @@ func (c *Consulted) save(ctx context.Context) error {
 		defer cancel()
 		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.started, c.batch), c.unconfirmed)
 	default:
-		err = file.Write(c.file, 0o644, text)
+		err = file.Write(c.file, 0o600, text)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

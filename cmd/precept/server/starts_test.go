@@ -151,6 +151,9 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
 			b.t.Errorf("while it serves: %q %v", text, err)
 		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			b.t.Errorf("got mode %v, %v, want 0600", info, err)
+		}
 	})
 	for n, want := range []string{"", "the counts of consulted lessons cannot be read"} {
 		l := starts(t, flags(t, options))
