@@ -145,6 +145,7 @@ done
 [ -z "$only" ] || exit 0
 
 run=TestAgents
-[ $# -eq 0 ] || run="TestAgents/^($(IFS='|' && echo "$*"))"
+[ -z "${AGENTS_RULES:-}" ] || run='^TestAgents$'
+[ $# -eq 0 ] || run="$run/^($(IFS='|' && echo "$*"))"
 cd "$root"
 PRECEPT_AGENTS=1 "${GO:-go}" test ./test/agents -count=1 -timeout 3h -v -run "$run"
