@@ -2,6 +2,7 @@ package detect
 
 import (
 	"io"
+	"runtime"
 	"slices"
 
 	"precept/internal/wire"
@@ -26,14 +27,25 @@ const (
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as Read does, and emits the findings in the order of the lists.
+// Inspect reads transcripts, as Read does, and emits the findings in the order of the lists. Inspect calls
+// emit from one goroutine at a time.
 func Inspect(r io.Reader, emit func(Finding) error) error {
-	return Read(r, func(t Transcript) error {
+	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
+}
+
+// inspectOn is Inspect on n goroutines. One goroutine reads and inspects in turn.
+func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
+	var ahead *inspectors
+	if n > 1 {
+		ahead = startInspectors(n, emit)
+		defer ahead.close()
+	}
+	return read(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding, _ func() Explanation) error {
 			f.Source, f.ID = t.Source, t.ID
 			return emit(f)
 		})
-	})
+	}, ahead)
 }
 
 // inspectList emits the findings of one list in the order in which a proxy would have seen the list

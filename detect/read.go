@@ -24,14 +24,23 @@ type Transcript struct {
 // Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare
 // list of messages. Read holds one transcript in memory. A line or a transcript with a fault does
 // not stop the others; the error names the line numbers. An error of each stops Read.
-func Read(r io.Reader, each func(Transcript) error) error {
-	in := &reading{each: each, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
+func Read(r io.Reader, each func(Transcript) error) error { return read(r, each, nil) }
+
+// read is Read. Transcripts of JSON lines go to ahead instead of each, unless ahead is nil.
+func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
+	in := &reading{each: each, ahead: ahead, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
+	if ahead != nil {
+		ahead.fault = in.lineFault
+	}
 	if bom, _ := in.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = in.in.Discard(3)
 	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
 		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
 	err := in.all()
+	if failed := in.drain(); failed != nil {
+		err = failed
+	}
 	if errors.Is(err, errEmpty) {
 		return err
 	}
@@ -49,6 +58,7 @@ var errEmpty = errors.New("the input is empty")
 // reading splits a text into the objects of the top level and of arrays on the top level.
 type reading struct {
 	each       func(Transcript) error
+	ahead      *inspectors // nil: each accepts the transcripts of JSON lines too
 	in         *bufio.Reader
 	stopped    bool    // each returned an error
 	faults     []error // the first faults
@@ -202,6 +212,13 @@ func (r *reading) endLine() error {
 		r.list.comma = false
 	}
 	for _, raw := range held {
+		if r.ahead != nil && r.list == nil && len(raw) <= maxAhead {
+			if err := r.ahead.add(raw, r.open.start); err != nil {
+				r.stopped = true
+				return err
+			}
+			continue
+		}
 		rec, err := wire.ReadRecording(raw)
 		if err := r.emit(raw, rec, err); err != nil {
 			return err
@@ -240,28 +257,59 @@ func (r *reading) end() error {
 // emit passes a transcript on, or reports why the transcript cannot be read.
 func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
+		if err = r.drain(); err != nil {
+			return err
+		}
 		err = r.each(Transcript{Source: name(rec.Source), ID: name(rec.ID), Request: rec.Request, Reward: rec.Reward})
 		r.stopped = err != nil
 		return err
-	}
-	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
-		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
-			err = fmt.Errorf("the text is not JSON: %w", why)
-		}
 	}
 	var which string
 	if r.list != nil && r.list.start == r.open.start {
 		which = fmt.Sprintf(", element %d", r.list.n)
 	}
-	if len(rec.ID) > 0 {
-		which += fmt.Sprintf(" (%s)", name(rec.ID))
-	}
+	which, err = describeFault(raw, rec, err, which)
 	r.fault(r.open.start, which, err)
 	return nil
 }
 
-// fault notes the fault of a line, or of the named part of the line.
+// lineFault notes the fault of the transcript of a JSON line.
+func (r *reading) lineFault(start int, raw []byte, rec wire.Recording, err error) {
+	which, err := describeFault(raw, rec, err, "")
+	r.note(start, which, err)
+}
+
+// describeFault adds the id of a transcript to which, and returns the reason of a JSON error.
+func describeFault(raw []byte, rec wire.Recording, err error, which string) (string, error) {
+	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
+		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
+			err = fmt.Errorf("the text is not JSON: %w", why)
+		}
+	}
+	if len(rec.ID) > 0 {
+		which += fmt.Sprintf(" (%s)", name(rec.ID))
+	}
+	return which, err
+}
+
+// drain waits for the findings of the lines that were added to ahead.
+func (r *reading) drain() error {
+	if r.ahead == nil {
+		return nil
+	}
+	err := r.ahead.drain()
+	r.stopped = r.stopped || err != nil
+	return err
+}
+
+// fault notes a fault after the faults of the lines before.
 func (r *reading) fault(line int, which string, err error) {
+	_ = r.drain() // the next add, or the end of read, returns the error
+	r.note(line, which, err)
+}
+
+// note adds the fault of a line, or of the named part of the line.
+func (r *reading) note(line int, which string, err error) {
 	if len(r.faults) == maxFaults {
 		r.moreFaults = append(r.moreFaults, line)
 		return

@@ -1,0 +1,80 @@
+package detect_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/detect"
+)
+
+// mixedLines returns JSON lines with faults between, a line above the limit of parallel inspection, and an array.
+func mixedLines(t *testing.T) string {
+	t.Helper()
+	var in strings.Builder
+	for n := range 60 {
+		fmt.Fprintln(&in, mustJSON(t, obj{"id": fmt.Sprint(n), "messages": chat(story)}))
+		switch {
+		case n%7 == 3:
+			fmt.Fprintln(&in, `{"id":"faulty","messages":{}}`)
+		case n%11 == 5:
+			fmt.Fprintln(&in, `not JSON`)
+		case n == 30:
+			in.Write(longTranscript(1000))
+			fmt.Fprintln(&in, "["+mustJSON(t, obj{"id": "element", "messages": chat(story)})+"]")
+		}
+	}
+	return in.String()
+}
+
+// Several goroutines find and report the same as one, in the same order.
+func TestInspectionOfLinesAtOnceEqualsInspectionInTurn(t *testing.T) {
+	in := mixedLines(t)
+	inspectOn := func(n int) (findings []detect.Finding, fault string) {
+		err := detect.InspectOn(n, strings.NewReader(in), func(f detect.Finding) error {
+			findings = append(findings, f)
+			return nil
+		})
+		return findings, fmt.Sprint(err)
+	}
+	want, wantFault := inspectOn(1)
+	if len(want) < 2000 || strings.Count(wantFault, "\n") < 10 {
+		t.Fatalf("got %d findings and the faults %s, want at least 2000 findings and 11 faults", len(want), wantFault)
+	}
+	for _, n := range []int{2, 8} {
+		got, gotFault := inspectOn(n)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d goroutines: got %d findings in another order or number, want the %d findings of one goroutine", n, len(got), len(want))
+		}
+		if gotFault != wantFault {
+			t.Errorf("%d goroutines: got the faults\n%s\nwant\n%s", n, gotFault, wantFault)
+		}
+	}
+}
+
+// An error of emit ends the inspection: no further finding is emitted.
+func TestErrorOfEmitEndsTheInspectionOfLinesAtOnce(t *testing.T) {
+	stop := errors.New("stop")
+	n := 0
+	err := detect.InspectOn(4, strings.NewReader(mixedLines(t)), func(detect.Finding) error {
+		if n++; n == 20 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || n != 20 {
+		t.Errorf("got the error %v after %d findings, want %v after 20", err, n, stop)
+	}
+}
+
+// A panic in the inspection of a line reaches the caller, after the findings of the lines before.
+func TestPanicInTheInspectionOfALineReachesTheCaller(t *testing.T) {
+	n := 0
+	raw := bytes.TrimSpace(longTranscript(2))
+	cause := detect.PanicAhead(raw, func(detect.Finding) error { n++; return nil })
+	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
+		t.Errorf("got the panic %v after %d findings, want broken line after the findings of the first line", cause, n)
+	}
+}
