@@ -69,7 +69,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
-// reach returns the argument of fit for the zoom.
+// reach returns the selected half-width of the plot in points: 0 fits the effects, -1 fits whole intervals.
 func (f lessonsFilter) reach() float64 {
 	if f.Zoom == "all" {
 		return -1

@@ -59,7 +59,7 @@ func (v *validator) run() {
 	}
 }
 
-// must adds a fault of a key unless ok.
+// must adds a fault of a key unless ok is true.
 func (v *validator) must(ok bool, path, value, problem string) {
 	if !ok {
 		v.fault(path, value, problem)
@@ -243,8 +243,8 @@ func isTag(s string) bool {
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// plainPath reports whether a path consists of words separated by slashes, which every router reads
-// alike.
+// plainPath reports whether a path consists of words separated by slashes, without characters that
+// proxies and routers encode differently.
 func plainPath(path string) bool {
 	words := strings.Split(path, "/")
 	return words[0] == "" && !slices.ContainsFunc(words[1:], func(w string) bool {
@@ -253,8 +253,8 @@ func plainPath(path string) bool {
 	})
 }
 
-// minToken is the minimum length of a plain-text token if other machines can try tokens: wrong
-// tokens are counted, but a right token always works, so only the length prevents guessing.
+// minToken is the minimum length of a plain-text token if other machines can try tokens. The throttle of
+// the admin listener never refuses a correct token, so only the length prevents guessing.
 const minToken = 16
 
 // tokens checks the form of admin tokens; their text is never shown.

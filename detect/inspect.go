@@ -81,9 +81,9 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsAStep is the average number of comparisons per step. The bound keeps the cost linear in the length
+// visitsPerStep is the average number of comparisons per step. The bound keeps the cost linear in the length
 // of the list.
-const visitsAStep = 64
+const visitsPerStep = 64
 
 // keptTexts is the number of bytes of the list after which decoded items are dropped.
 const keptTexts = 1 << 20
@@ -108,7 +108,7 @@ func (t *transcript) read(to int) {
 	h := history{req: t.req, firstNew: t.req.Len(), next: to, batch: t.batch}
 	h.fill()
 	t.batch = h.batch
-	t.visits += visitsAStep * len(h.steps)
+	t.visits += visitsPerStep * len(h.steps)
 	for _, s := range slices.Backward(h.steps) {
 		t.steps = append(t.steps, s)
 	}

@@ -20,7 +20,7 @@ type step struct {
 	mediaHash uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned    bool
 	written   bool // the result is text of a user message (wire.Result.InUserText)
-	own       bool // one item holds call and result (wire.Result.WithCall)
+	own       bool // one item holds both the call and the result (wire.Result.WithCall)
 	automatic bool // the agent ran a test without a call of the model
 
 	person bool
@@ -83,9 +83,10 @@ type callTraits struct {
 	exec      bool // runs a command
 	runs      bool // runs a test or a command that is not read-only
 	mayChange bool // may have side effects
-	repeats   bool // is meant to be repeated; the outcome may change the value
+	repeats   bool // is meant to be repeated; step.outcome may change the field by the result
 }
 
+// toolCall returns the analysed call, and computes the traits of the call at the first use.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.call.computed {
@@ -184,6 +185,7 @@ func (s *step) passes() bool {
 	return s.memo.passes
 }
 
+// result returns a hash of the result, without parts that differ between equal results.
 func (s *step) result() uint64 {
 	if !s.memo.hasSum {
 		s.toolCall()

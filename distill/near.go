@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxNear is the number of existing lessons that a judge sees with a session.
+// maxNear is the maximum number of existing lessons in a question to the judge.
 const maxNear = 8
 
 // similarLessons returns the lessons of the tenant with the most words in common with a session, so that a
@@ -62,7 +62,8 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 // minCommon is the minimum number of words that a near lesson has in common with a session.
 const minCommon = 2
 
-// captured holds the words and errors of one captured session, as the proxy matches lessons.
+// captured holds the words of the user and the errors of one captured session, which triggers are tested
+// on.
 type captured struct {
 	id     session.ID
 	user   []string
@@ -74,7 +75,7 @@ const (
 	maxTraffic   = 400 // sessions
 	minTraffic   = 20  // minimum number of sessions for the decision that a trigger is too broad
 	minTriage    = 40  // minimum number of sessions for triage; a judge reads all sessions of a smaller store
-	maxFireShare = 0.2
+	maxFireShare = 0.2 // a trigger that fires in a larger share of the sessions is too broad
 )
 
 // readTraffic reads captured sessions of the tenant for testing the triggers of a model.

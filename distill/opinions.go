@@ -15,10 +15,12 @@ import (
 // text of a lesson. Sums are stored, because a report cannot read the marks of a million sessions.
 const opinionNotes = "opinion|"
 
-// textNames maps each slug to the text in the session (report.TextOf).
+// textNames holds, for each slug, the name of the text of the lesson that the session got
+// (report.TextOf).
 type textNames map[string]string
 
-// textOf returns the text in the session. A session with only a known slug had the bank's text.
+// textOf returns the name of the text that a session got. An arm that is only a slug has no text; the
+// result is then the present text of the lesson.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()

@@ -47,7 +47,8 @@ func (r *reading) personSightings() []*sighting {
 	return out
 }
 
-// forcingOption returns the most likely option for a refusal: an option that forces.
+// forcingOption returns an option that makes the command act without a check, such as --force. A person
+// most likely refused the command because of this option.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -57,7 +58,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the command's name with that option.
+// nameWithForce returns the command's name with its forcingOption, if it has one.
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -65,8 +66,8 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// accepted returns the command of the same program that ran after a refused command. A status
-// command does not count.
+// accepted returns the name of the command of the same program that succeeded within three steps after
+// the refused command in step i; "" for none. Commands that only show a state do not count.
 func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
@@ -168,7 +169,7 @@ func (c *command) namedIn(words []string, before *command) string {
 		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, before) || risky(flag) { // one use in one session is no rule
+		if c.takesValue(flag, before) || risky(flag) { // one use in one session does not justify a lesson
 			return ""
 		}
 		named = cmp.Or(named, flag)

@@ -49,6 +49,7 @@ type mark struct {
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }
 
+// judgeName returns the name of the judge, under which its marks are stored.
 func (w *work) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"
@@ -81,7 +82,8 @@ func (w *work) readNotes(ctx context.Context) error {
 	})
 }
 
-// readSession reads one session. An error of the session does not stop the walk.
+// readSession reads one session, unless its mark shows that the session is unchanged. An error ends the
+// walk over the sessions; a panic in the rules does not.
 func (w *work) readSession(ctx context.Context, r session.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err

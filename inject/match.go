@@ -15,9 +15,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of a session's memory of matches.
 const (
-	maxMatched   = 128
+	maxMatched   = 128           // lessons that can match in one session
 	trialEpsilon = trial.Epsilon // holdout of a lesson in a trial
 )
 
@@ -48,7 +47,7 @@ func (w *work) lessons() {
 	var inserted map[string]bool
 	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
-	hits = append(hits, w.meant(&q, hits, spots)...)
+	hits = append(hits, w.matchByMeaning(&q, hits, spots)...)
 	for i, h := range hits {
 		if i == 0 {
 			inserted = insertedElsewhere(w.input.Request)
@@ -90,10 +89,10 @@ func (w *work) lessons() {
 // meaningSpot is the key of the place for lessons that match by meaning. No call has this id.
 const meaningSpot = "\x00meaning"
 
-// meant returns the lessons that match earlier words of the session by meaning, without the lessons that
+// matchByMeaning returns the lessons that match earlier words of the session by meaning, without the lessons that
 // matched in another way. Their block is inserted before the user's words, or at the top of the first
 // tool result.
-func (w *work) meant(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
+func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.Meaning) == 0 || q.Spent {
 		return nil
 	}
@@ -221,6 +220,7 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	return c
 }
 
+// present returns the form in which a session gets the lesson.
 func (w *work) present(l *lesson.Lesson) Shown {
 	p, _ := w.input.Beliefs.(publisher)
 	return w.in.cfg.Present(l, w.input.Book.Text(l), p)
@@ -310,7 +310,8 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	}
 }
 
-func pickOf(picks []trial.Pick, slug string) (trial.Pick, bool) {
+// pickOf returns the pick of a lesson. ok is false for a lesson without a pick.
+func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	i := slices.IndexFunc(picks, func(p trial.Pick) bool { return p.Slug == slug })
 	if i < 0 {
 		return trial.Pick{}, false

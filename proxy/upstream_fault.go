@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// leg is the part of the way to an upstream that a request has reached.
+// leg is the last stage that a request to an upstream has reached.
 type leg int32
 
 const (
@@ -63,10 +63,10 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hop is the upstream, or the proxy before the upstream, as an error names the two.
+// hop is the upstream or the proxy before the upstream, in the words of an error message.
 type hop struct {
-	name    string // with its host; never with a credential
-	setting string // the key or the variable with its address
+	name    string // name and host, without a credential
+	setting string // configuration key or environment variable with the address
 }
 
 // hops returns the upstream, and the proxy before it; via is nil without a proxy.
@@ -81,8 +81,9 @@ func (t *target) hops() (up hop, via *hop) {
 	return up, via
 }
 
-// fault returns precept's status and message where no usable response came: the hop, what happened
-// there, and the remedy. No message quotes bytes of a hop. An agent retries a 502, 503 or 504.
+// fault returns the status and the message of precept for a request without a usable response. The
+// message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry a 502, 503
+// or 504.
 func (t *target) fault(err error, reached leg) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
@@ -137,7 +138,7 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noResponse returns the answer for a hop that took a connection and gave no usable answer.
+// noResponse returns the answer for a hop that accepted the connection and sent no usable response.
 func (h *hop) noResponse(err error, to string) (int, string) {
 	if timedOut(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
@@ -247,8 +248,8 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// brokenBy returns the reason why a reply broke off. The error may quote the upstream, so brokenBy
-// returns the kind of the error only.
+// brokenBy returns the reason why a reply ended early. The error may quote the upstream, so brokenBy
+// returns only the kind of the error.
 func brokenBy(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -264,7 +265,7 @@ func brokenBy(err error, clientLeft bool) string {
 	return "malformed HTTP"
 }
 
-// checkResponse returns the fault of a response that no client may get: an unrequested switch of
+// checkResponse returns an error for a response that precept must not forward: an unrequested switch of
 // protocols, an invalid status, or the request of a proxy for credentials.
 func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	switch {
@@ -283,10 +284,9 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 // logEvery is the time between two warnings about the same upstream.
 const logEvery = time.Minute
 
-// After a line of recovery, several failures in a row are a new outage, which has a warning sooner.
 const (
-	outageAfter = 3
-	outageEvery = 10 * time.Second
+	outageAfter = 3                // failures in a row after a recovery that count as a new outage
+	outageEvery = 10 * time.Second // minimum time between the last warning and the first warning of a new outage
 )
 
 // faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
@@ -339,7 +339,7 @@ func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() 
 	l.total = 0
 }
 
-// logAnswer logs a response of the upstream where the log has to change.
+// logAnswer logs an error status of the upstream, and the first other status after failures.
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:

@@ -30,7 +30,7 @@ type batch struct {
 	scrub   bool             // the stub of an opted-out turn must leave the outbox's file
 
 	// For rows that were read back from the outbox only.
-	interrupted      []sample.Exchange // turns that were in progress when the program died
+	interrupted      []sample.Exchange // turns that were in progress when the program ended
 	undecodableStubs int64             // number of such turns whose stub does not decode
 	forgotten        int64             // exchanges of deleted sessions, which stay in the account
 	damaged          int64             // undecodable exchanges
@@ -89,7 +89,7 @@ func (b *batch) forget(tenant string, selects func(session.ID) bool) {
 }
 
 // reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
-// New lists for each of many batches a second would be most of the garbage.
+// The lists are kept because many batches are made in a second, and new lists would be most of the garbage.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flush: b.flush}
@@ -153,7 +153,7 @@ func (b *batch) documents(buf []byte, guarded func(bySession session.Ref, exchan
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
 	var order []session.Ref
-	turnsOf := func(tenant string, id session.ID) *sessionParts {
+	partsOf := func(tenant string, id session.ID) *sessionParts {
 		ref := session.Ref{Tenant: tenant, ID: id}
 		t := bySession[ref]
 		if t == nil {
@@ -169,21 +169,21 @@ func (b *batch) documents(buf []byte, guarded func(bySession session.Ref, exchan
 		enc := x.Seal()
 		size += len(enc.Data) + len(enc.Items) + 64
 		ref := refOf(x)
-		t := turnsOf(ref.Tenant, ref.ID)
+		t := partsOf(ref.Tenant, ref.ID)
 		t.exchanges = append(t.exchanges, i)
 	}
 	for i := range b.rows {
 		size += len(b.rows[i].Data) + 64
-		t := turnsOf(b.rows[i].Tenant, b.rows[i].ID)
+		t := partsOf(b.rows[i].Tenant, b.rows[i].ID)
 		t.rows = append(t.rows, i)
 	}
 	for i := range b.echoes {
 		size += 32
-		t := turnsOf(b.echoes[i].Tenant, b.echoes[i].ID)
+		t := partsOf(b.echoes[i].Tenant, b.echoes[i].ID)
 		t.echoes = append(t.echoes, i)
 	}
 	for i := range b.signals {
-		t := turnsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
+		t := partsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
 		t.signals = append(t.signals, i)
 	}
 	buf = slices.Grow(buf[:0], size)
@@ -257,7 +257,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 			b.undecodableStubs++
 			return
 		}
-		x.Outcome = sample.Incomplete // a damaged row could say otherwise
+		x.Outcome = sample.Incomplete // a damaged row may have another outcome
 		b.interrupted = append(b.interrupted, x)
 	default:
 		b.forgotten += r.Exchanges
@@ -334,6 +334,7 @@ func cutText(b []byte) (text, rest []byte, err error) {
 	return b[w : w+int(n)], b[w+int(n):], nil
 }
 
+// appendTime appends a time in microseconds.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }

@@ -28,8 +28,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }
 
-// models returns the models of a row: for a verdict of the coins about the reward, the rewarded picks
-// decide which models the verdict has seen; otherwise the closed picks decide.
+// models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks
+// for a verdict of the coins about the reward, closed picks for another verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{Seen: []string{}, Open: []string{}}
 	looks := 0

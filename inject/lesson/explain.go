@@ -20,7 +20,7 @@ type Cause struct {
 type Explanation struct {
 	Lesson *Lesson
 	Fires  bool
-	By     []Cause
+	By     []Cause  // matching triggers
 	Not    []string // reasons against a match, with the remedies
 }
 
@@ -114,6 +114,7 @@ type foldedQuery struct {
 	words, errors [][]byte
 }
 
+// folded returns the query with its texts in the form for comparison.
 func (q *Query) folded() *foldedQuery {
 	out := &foldedQuery{query: q}
 	for _, text := range q.Words {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter reports whether a text contains a delimiter of inserted blocks, in any disguise.
+// hasDelimiter reports whether a text contains a text that resembles a delimiter of inserted blocks, also
+// in look-alike letters.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -37,10 +38,9 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// skeleton reduces a text to the letters that it resembles: compatibility forms, accents, case,
-// look-alikes of other scripts and digits in place of letters are folded. Other characters are
-// dropped, except an opening bracket with a following slash. Skeletons are compared with skeletons
-// only.
+// skeleton returns the letters that a text resembles: compatibility forms, accents, case, look-alikes of
+// other scripts and digits in place of letters are folded. Other characters are dropped, except an opening
+// bracket and a slash directly after the bracket. Compare a skeleton only with a skeleton.
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {

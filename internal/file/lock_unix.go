@@ -21,6 +21,7 @@ func TryLock(f *os.File) error {
 	return err
 }
 
+// own gives f the owner of the file at path, if the process may.
 func own(f *os.File, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

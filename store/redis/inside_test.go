@@ -162,7 +162,7 @@ func TestWalkMergesManyParts(t *testing.T) {
 	m := newMerge(all)
 	var got []int64
 	for {
-		if err := w.readOn(t.Context(), nil, m); err != nil {
+		if err := w.readMore(t.Context(), nil, m); err != nil {
 			t.Fatal(err)
 		}
 		r, ok := m.pop()

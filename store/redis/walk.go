@@ -21,8 +21,8 @@ const (
 	pageRefs = 128 // references that one call reads, if there are few keyspaces
 	pageDocs = 16  // documents that one call reads
 
-	walkNames = 256 // tenants whose shards one round trip looks for
-	walkParts = 512 // keyspaces that a walk merges at once, unless one tenant has more
+	walkNames     = 256 // tenants whose keyspaces one round trip reads
+	walkKeyspaces = 512 // keyspaces that a walk merges at once, unless one tenant has more
 )
 
 // place is a position in the order of writes: one number for a session, the two numbers of the
@@ -106,7 +106,7 @@ func newMerge(keyspaces []keyspace) *merge {
 	return m
 }
 
-// pop removes the oldest reference. Lists have been read on.
+// pop removes and returns the oldest reference. Call readMore before, so that each cursor has references.
 func (m *merge) pop() (r ref, ok bool) {
 	if len(m.first) == 0 {
 		return ref{}, false
@@ -144,14 +144,14 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 		if err != nil {
 			return err
 		}
-		for _, tenantParts := range keyspaces {
-			if len(group)+len(tenantParts) > walkParts && len(group) > 0 {
+		for _, tenantKeyspaces := range keyspaces {
+			if len(group)+len(tenantKeyspaces) > walkKeyspaces && len(group) > 0 {
 				if err := w.merge(ctx, group, from, to, fn); err != nil {
 					return err
 				}
 				group = nil
 			}
-			group = append(group, tenantParts...)
+			group = append(group, tenantKeyspaces...)
 		}
 	}
 	return w.merge(ctx, group, from, to, fn)
@@ -176,12 +176,12 @@ func (w *walker[T]) merge(ctx context.Context, keyspaces []keyspace, from, to in
 	}
 }
 
-// page reads the next documents.
+// page returns the next values. more is false after the last value.
 func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
 	err = w.s.do(ctx, w.op, func(c client) error {
 		for more = true; more && len(refs) < pageDocs; {
-			if err := w.readOn(ctx, c, m); err != nil {
+			if err := w.readMore(ctx, c, m); err != nil {
 				return err
 			}
 			r, ok := m.pop()
@@ -198,9 +198,9 @@ func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []
 	return page, more, err
 }
 
-// readOn reads on in all keyspaces that have few references left, as soon as one keyspace has none, so that
-// many keyspaces share a round trip. A keyspace at its end is not read again.
-func (w *walker[T]) readOn(ctx context.Context, c client, m *merge) error {
+// readMore reads further references in all keyspaces that have few, as soon as one keyspace has none, so
+// that many keyspaces share a round trip. A keyspace without further references is not read again.
+func (w *walker[T]) readMore(ctx context.Context, c client, m *merge) error {
 	for m.starved > 0 {
 		n := min(len(m.few), 256)
 		cursors := m.few[:n]
@@ -297,7 +297,9 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession calls fn with sessions in the same way, by start, each with the settlement.
+// EachSession calls fn with the sessions of a tenant ("": all tenants) with since <= Started < until (zero: no
+// bound), in the order of their first write, each with its settlement. EachSession stops at an error of fn,
+// and returns that error.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.readListed,

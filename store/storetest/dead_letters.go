@@ -8,6 +8,7 @@ import (
 	"precept/internal/session"
 )
 
+// asideCases returns the cases of sessions and exchanges that are set aside.
 func asideCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange of a settled session is unsampled": lateExchange,

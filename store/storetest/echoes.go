@@ -4,6 +4,7 @@ import (
 	"precept/internal/session"
 )
 
+// echoCases returns the cases of echo keys.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key finds nothing": func(t tester, s Store) {

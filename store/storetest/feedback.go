@@ -13,6 +13,7 @@ import (
 	"precept/internal/session"
 )
 
+// feedbackCases returns the cases of feedback on stored sessions.
 func feedbackCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"entry is returned as written": func(t tester, s Store) {
@@ -127,6 +128,7 @@ func feedbackCases() map[string]func(tester, Store) {
 	}
 }
 
+// parkingCases returns the cases of feedback that waits for its session.
 func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
 	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {

@@ -10,6 +10,7 @@ import (
 	"precept/internal/session"
 )
 
+// keepingCases returns the cases of deletions.
 func keepingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"stats of an empty store are zero": func(t tester, s Store) {

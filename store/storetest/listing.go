@@ -7,6 +7,7 @@ import (
 	"precept/internal/session"
 )
 
+// listingCases returns the cases of pages of sessions and samples.
 func listingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"sessions come newest first, page by page": func(t tester, s Store) {

@@ -2,6 +2,7 @@ package storetest
 
 import "precept/bandit/trial"
 
+// modelCases returns the cases of maxima and priors.
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {

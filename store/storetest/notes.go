@@ -7,6 +7,7 @@ import (
 	"precept/internal/session"
 )
 
+// noteCases returns the cases of notes.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"text left with a session is deleted with the session": func(t tester, s Store) {

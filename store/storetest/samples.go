@@ -12,6 +12,7 @@ import (
 	"precept/internal/session"
 )
 
+// sampleCases returns the cases of exchanges and samples.
 func sampleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"exchange is returned as written": func(t tester, s Store) {

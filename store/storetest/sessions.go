@@ -9,6 +9,7 @@ import (
 	"precept/internal/session"
 )
 
+// sessionCases returns the cases of rows and of open sessions.
 func sessionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown session is not found": func(t tester, s Store) {

@@ -10,6 +10,7 @@ import (
 	"precept/internal/session"
 )
 
+// settleCases returns the cases of settlements.
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {

@@ -11,6 +11,7 @@ import (
 	"precept/internal/session"
 )
 
+// togetherCases returns the cases of parallel writers and readers.
 func togetherCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"concurrent writers and readers":            writersAndReaders,

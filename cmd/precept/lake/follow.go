@@ -21,7 +21,7 @@ const (
 	pollEvery    = time.Second
 	pollShare    = 10 // the pause between two polls is at least this multiple of a poll's time
 	maxRetryWait = 30 * time.Second
-	claimLife    = 30 * time.Second // life of the right to drain a group without an extension
+	claimLife    = 30 * time.Second // duration of the lease of a group
 	stopLimit    = 30 * time.Second
 )
 
@@ -350,7 +350,7 @@ var errClaimLost = errors.New("another process drains the group")
 
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
-// claim takes or extends the right to drain the group.
+// claim acquires or renews the lease of the group.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
 	if f.options.Shared == nil || now.Sub(f.claimedAt) < claimLife/4 {
@@ -388,6 +388,6 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 // unclaim ends the right, so that the next process starts at once.
 func (f *Follower) unclaim(ctx context.Context) {
 	if f.options.Shared != nil {
-		_ = f.options.Shared.Unclaim(ctx, f.claimName(), f.options.Owner) // the right ends by itself
+		_ = f.options.Shared.Unclaim(ctx, f.claimName(), f.options.Owner) // the lease ends after claimLife
 	}
 }

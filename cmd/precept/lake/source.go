@@ -26,8 +26,9 @@ type Group interface {
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
 	// AckSamples moves a group to positions, and creates the group where it is missing.
 	AckSamples(ctx context.Context, group string, positions map[string]string) error
-	// Claim takes or extends the right of owner to a piece of work for ttl, and reports whether owner has it.
+	// Claim acquires or renews the lease of owner on a piece of work for ttl, and reports whether owner holds the
+	// lease.
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	// Unclaim ends the right of owner.
+	// Unclaim ends the lease of owner.
 	Unclaim(ctx context.Context, name, owner string) error
 }

@@ -12,6 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
+// citations tests that new evidence is added once, that its number is limited, and that evidence with a
+// secret is refused.
 func citations(t *testing.T, d *desk) {
 	t.Helper()
 	if _, err := d.Bank.Put(t.Context(), "a/one.md", person("one"), "ann"); err != nil {
@@ -44,6 +46,7 @@ func citations(t *testing.T, d *desk) {
 	}
 }
 
+// archive tests that a retired lesson is archived, can be restored, and can be superseded.
 func archive(t *testing.T, d *desk) {
 	t.Helper()
 	if _, err := d.Bank.Put(t.Context(), "deep/down/one.md", person("one"), "ann"); err != nil {
@@ -95,6 +98,8 @@ func archive(t *testing.T, d *desk) {
 	}
 }
 
+// put tests that Put creates and edits a lesson, and refuses invalid names, used slugs and hostile
+// texts.
 func put(t *testing.T, d *desk) {
 	t.Helper()
 	text := person("one")
@@ -118,6 +123,7 @@ func put(t *testing.T, d *desk) {
 	d.expect(t, err, lesson.CodeInvalid)
 }
 
+// tenantLessons tests that a tenant cannot have more lessons than Limits.Tenant.
 func tenantLessons(t *testing.T, d *desk) {
 	t.Helper()
 	d.Bank = d.open(bank.Limits{Tenant: 2})
@@ -140,6 +146,7 @@ func tenantLessons(t *testing.T, d *desk) {
 	}
 }
 
+// floods tests the limits of proposals for an agent, for a tenant, and of waiting lessons.
 func floods(t *testing.T, d *desk) {
 	t.Helper()
 	d.Bank = d.open(bank.Limits{AgentHour: 5, TenantHour: 8, Waiting: 10})
@@ -178,6 +185,7 @@ func floods(t *testing.T, d *desk) {
 	}
 }
 
+// together tests that no proposal of parallel writers is lost.
 func together(t *testing.T, d *desk) {
 	t.Helper()
 	const writers, each = 4, 3
@@ -279,6 +287,7 @@ func recorded(t *testing.T, d *desk) {
 	}
 }
 
+// replace tests that Replace keeps archived lessons and refuses a hostile set as a whole.
 func replace(t *testing.T, d *desk) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": person("one"), "two.md": person("two")}
@@ -304,6 +313,7 @@ func replace(t *testing.T, d *desk) {
 	}
 }
 
+// stale tests that a change of outdated texts fails and writes nothing.
 func stale(t *testing.T, d *desk) {
 	t.Helper()
 	before, err := d.place.Read(t.Context())

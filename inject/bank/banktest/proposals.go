@@ -19,6 +19,7 @@ func faultsOf(err error) (lesson.Faults, bool) {
 	return refused.Faults, true
 }
 
+// proposal tests that a proposal is quarantined until its approval, with an event for each step.
 func proposal(t *testing.T, d *desk) {
 	t.Helper()
 	r := d.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
