@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// statement reports whether a whole text is an error message: its first line begins like an error
-// message, or is one short sentence that ends like one.
+// statement reports whether a whole text is an error message, and returns the rule that decided: the first
+// line of the text begins like an error message, or is one short sentence that ends like an error message.
 func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
@@ -78,7 +78,7 @@ func countsNone(low string) bool {
 	return ok && strings.Count(word, " ") < 2 && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
-// endsClause reports whether nothing or a punctuation mark follows.
+// endsClause reports whether rest is empty or begins with a punctuation mark.
 func endsClause(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
 // startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with

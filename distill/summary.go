@@ -11,8 +11,8 @@ import (
 
 // Summary is the result of a run.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions looked at
-	Unchanged      int            `json:"unchanged"` // sessions without anything new
+	Read           int            `json:"read"`      // sessions that were read
+	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // no sign of trouble: the judge was not asked
 	Failed         int            `json:"failed"`               // sessions with an error
@@ -39,7 +39,7 @@ type NotProposed struct {
 	Comparison
 }
 
-// addNotProposed notes a candidate that did not beat its counterfactual.
+// addNotProposed adds a candidate whose advice did not help more than no advice in the captured sessions.
 func (s *Summary) addNotProposed(d *Draft) {
 	if len(s.NotProposed) < maxDrafts {
 		shown, _ := d.redacted()
@@ -50,6 +50,7 @@ func (s *Summary) addNotProposed(d *Draft) {
 // maxDrafts is the maximum number of drafts in a summary.
 const maxDrafts = 500
 
+// add counts a proposal and adds its draft, without secrets, with the state of the lesson.
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
 	shown, _ := d.redacted()
@@ -138,8 +139,8 @@ type judgeError struct{ err error }
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// addWaiting notes the reason why the automatic gate leaves a lesson to a person. A later reason replaces
-// the first.
+// addWaiting adds the reason for which the automatic gate leaves the decision on a lesson to a person. A
+// later reason replaces an earlier one.
 func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {

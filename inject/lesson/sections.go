@@ -80,7 +80,7 @@ func Fence(open, line string) string {
 	}
 }
 
-// Heading reads an ATX heading; level 0 when the line is none.
+// Heading returns the level and the text of an ATX heading; level 0 for another line.
 func Heading(line string) (level int, text string) {
 	start := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(start, "#")
@@ -95,11 +95,13 @@ func Heading(line string) (level int, text string) {
 	return level, text
 }
 
+// isHeading returns a function that reports whether a heading is want, without regard to case.
 func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }
 
-// isAdviceHeading accepts the common variants of the section's name.
+// isAdviceHeading reports whether a heading is the name of the section with the advice, or a common
+// variant of the name.
 func isAdviceHeading(s string) bool {
 	s = strings.ToLower(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '(' || r == ')' || r == '/' || r == ':' || r == '\t'

@@ -74,7 +74,7 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session
 	})
 }
 
-// claim is the owner of a task and the end of the claim.
+// claim is a stored lease: the owner of a task, and the end of the lease.
 type claim struct {
 	Owner string    `json:"owner"`
 	Until time.Time `json:"until"`
@@ -91,8 +91,7 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
 		_ = json.Unmarshal(t.db.blob(metaByKey, key), &held) // an unreadable claim has no owner
-		// If a claim ends later than a claim of this moment would, the clock was set back since, and the
-		// claim is invalid.
+		// A stored claim that ends after now+ttl was made before the clock was set back, and is invalid.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}

@@ -18,7 +18,7 @@ import (
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
-	Agents   int    // at work at a time
+	Agents   int    // number of agents that work in parallel
 	Sessions int    // number of tickets
 	Client   *http.Client
 	Key      string // the agents' credential; "": demo
