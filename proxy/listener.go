@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxConnections bounds the open connections: each takes some ten kilobytes, busy or not. The
+// maxConnections bounds the open connections: each takes some ten kilobytes, also without a request. The
 // store, the outbox and the lessons need filesElsewhere files.
 const maxConnections, filesElsewhere = 32 << 10, 64
 

@@ -91,13 +91,13 @@ func (p *Proxy) configure(c *configs.Config) error {
 	return nil
 }
 
-// ExecuteCommands executes the /lesson commands of agents until ctx is done, and then the queued ones.
+// ExecuteCommands executes the /lesson commands of agents until ctx is done, and then the queued commands.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
 // Experiment returns the configuration of the chooser, for the report.
 func (p *Proxy) Experiment() bandit.Config { return p.set.Load().injector.Config().Bandit }
 
-// Presentation returns how lessons are presented.
+// Presentation returns the configuration that presents lessons.
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
 
 // Guardrails returns the outcomes that the report guards.

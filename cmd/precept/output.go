@@ -59,17 +59,17 @@ func columns(out io.Writer) int {
 	return width
 }
 
-// screen returns the width of the terminal that out is, in columns; live is false, and the width 80, if out is
-// no terminal.
+// screen returns the width of the terminal behind out, in columns. If out is no terminal, live is false and the
+// width is 80.
 func screen(out io.Writer) (width int, live bool) {
-	const usual, minWidth = 80, 40
+	const defaultWidth, minWidth = 80, 40
 	f, ok := out.(*os.File)
 	if !ok || !isTerminal(f) {
-		return usual, false
+		return defaultWidth, false
 	}
 	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
 	if err != nil || width < minWidth {
-		return usual, true
+		return defaultWidth, true
 	}
 	return width, true
 }
