@@ -50,8 +50,9 @@ func TestADayOfAFleet(t *testing.T) {
 		events: map[int][]func(step int){},
 	}
 	d.single = openRig(t, t.TempDir(), d.clk, nil)
+	d.link, d.addrs = newLink(t, server.Addr), slices.Repeat([]string{server.Addr}, dayReplicas)
+	d.addrs[partitioned] = d.link.addr
 	for i := range dayReplicas {
-		d.links = append(d.links, newLink(t, server.Addr))
 		d.dirs = append(d.dirs, t.TempDir())
 		d.fleet = append(d.fleet, d.open(i))
 	}
@@ -61,6 +62,9 @@ func TestADayOfAFleet(t *testing.T) {
 	}
 	for step := range daySteps + int(3*time.Hour/dayStep) {
 		d.step(step)
+		if step%int(6*time.Hour/dayStep) == 0 {
+			d.report(server)
+		}
 	}
 	d.finishWork()
 	for i := range dayTenants {
@@ -82,7 +86,8 @@ type day struct {
 	rng    *rand.Rand
 	single *rig
 	fleet  []*rig
-	links  []*link
+	link   *link    // of the partitioned replica
+	addrs  []string // of Redis, as each replica reaches it
 	dirs   []string
 	events map[int][]func(step int)
 
@@ -91,7 +96,7 @@ type day struct {
 
 func (d *day) open(i int) *rig {
 	return openRig(d.t, d.dirs[i], d.clk, func(o *options) {
-		db, err := redis.Open(redis.Options{URL: "redis://" + d.links[i].addr, Now: time.Now})
+		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -195,7 +200,7 @@ func (d *day) reward(step int, tenant, name string, i int, y float64) {
 
 // step makes the events of five minutes, and the work of all processes.
 func (d *day) step(step int) {
-	d.links[partitioned].set(step < cutFrom || step >= cutUntil)
+	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
 		if len(d.fleet[partitioned].failed()) == 0 {
 			d.t.Error("the partitioned replica reported no failure")

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -25,17 +26,46 @@ func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return b.read(after, until, maxBytes)
 }
 
+// ReadOthers returns rows as Read does, without the rows of some tenants, and the sequence number of the last row that
+// was read or left out.
+func (b *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
+	names, err := json.Marshal(tenants)
+	if err != nil {
+		return nil, after, fmt.Errorf("read the rows of other tenants: %w", err)
+	}
+	rows, err = b.readWhere("AND tenant NOT IN (SELECT value FROM json_each(?)) ", after, until, maxBytes, string(names))
+	if err != nil {
+		return nil, after, err
+	}
+	size := int64(0)
+	for i := range rows {
+		size += int64(len(rows[i].Document))
+	}
+	if size >= maxBytes {
+		until = rows[len(rows)-1].Sequence
+	}
+	return rows, until, nil
+}
+
 // read reads the rows after one sequence number and up to another, up to about maxBytes bytes.
 func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
+	return b.readWhere("", after, until, maxBytes)
+}
+
+// readWhere reads the rows for which a further condition holds.
+func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? ORDER BY sequence")
+	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? " + condition + "ORDER BY sequence")
 	if err != nil {
 		return nil, classify(err)
 	}
 	defer func() { err = errors.Join(err, classify(s.Reset())) }()
 	s.BindInt64(1, after)
 	s.BindInt64(2, until)
+	for i, text := range args {
+		s.BindText(3+i, text)
+	}
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {

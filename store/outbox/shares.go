@@ -56,6 +56,24 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
+// Crowding returns the tenants with at least the given bytes of rows if these tenants together have most of the bytes
+// of all rows, and otherwise no tenant.
+func (b *Outbox) Crowding(least int64) (tenants []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var large, all int64
+	for tenant, n := range b.shares.bytes {
+		if all += n; n >= least {
+			large += n
+			tenants = append(tenants, tenant)
+		}
+	}
+	if 2*large < all {
+		return nil
+	}
+	return tenants
+}
+
 // Refused holds the tenants whose exchanges the queue refuses.
 type Refused struct {
 	OverQuota       map[string]bool // tenants whose exchanges do not fit into the quota of all rows

@@ -1,0 +1,54 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/store"
+)
+
+// The backend returns after an outage in which one tenant has filled the outbox. The exchange of another tenant is
+// delivered before the backlog, and each exchange is counted once.
+func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
+	t.Parallel()
+	const turns, size = 600, 64 << 10
+	r := newRig(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
+	r.backend.down()
+	for i := range turns {
+		x := exchange(us, "s", i+1, r.clock.now())
+		x.Reply.Text = noise(i+1, size)
+		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
+			t.Fatal("a turn was refused")
+		}
+		if i%10 == 9 {
+			r.wait(time.Second)
+		}
+	}
+	if !r.store.Offer(store.Turn{Exchange: exchange("another", "theirs", 1, r.clock.now()), Size: 100}) {
+		t.Fatal("a turn of the other tenant was refused")
+	}
+	r.wait(time.Second)
+	count := func(tenant, name string) int {
+		list, err := r.backend.backend.Exchanges(t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return len(list)
+	}
+	found, before := false, 0
+	r.backend.onCall(func(op string) {
+		if op == "write" && !found {
+			found, before = count("another", "theirs") == 1, count(us, "s")
+		}
+	})
+	r.backend.up()
+	r.wait(time.Minute)
+	if !found || before > turns/3 {
+		t.Errorf("the exchange of the other tenant was delivered (%v) after %d exchanges of the backlog, want at most %d", found, before, turns/3)
+	}
+	same(t, "stored exchanges of the backlog", count(us, "s"), turns)
+	same(t, "stored exchanges of the other tenant", count("another", "theirs"), 1)
+	a := r.balancedAccount(true)
+	same(t, "counted exchanges", a.Stored, int64(turns+1))
+}
