@@ -310,7 +310,7 @@ func violation(s source, imported string) string {
 	}
 }
 
-// arrow returns the fault of an import of our own, empty if the import points down.
+// arrow returns the fault of an import inside of the module, empty if the import points down.
 func arrow(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test of the package

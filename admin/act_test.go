@@ -16,16 +16,16 @@ import (
 
 // fakeKeeper records its calls.
 type fakeKeeper struct {
-	asked string
+	calls string
 	seen  lesson.Sight
 	err   error
 }
 
 func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
-	f.asked = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
+	f.calls = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
 	f.seen = seen
 	if plan.Picks > 0 {
-		f.asked += fmt.Sprint(" ", plan.Picks)
+		f.calls += fmt.Sprint(" ", plan.Picks)
 	}
 	return &lesson.Lesson{Slug: slug, State: lesson.Trial, ContentHash: "abc"}, f.err
 }
@@ -39,7 +39,7 @@ func (planner) Report(context.Context, Query) (report.Report, error) {
 
 func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 	for _, c := range []struct {
-		name, path, body, asked string
+		name, path, body, calls string
 		status                  int
 		fail                    error
 	}{
@@ -73,9 +73,9 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d says of any body
 			})
 			// The journal names the author by the digest of the token.
-			asked := strings.Replace(c.asked, "WHO", byToken(), 1)
-			if text := body(t, res); res.StatusCode != c.status || keeper.asked != asked {
-				t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
+			calls := strings.Replace(c.calls, "WHO", byToken(), 1)
+			if text := body(t, res); res.StatusCode != c.status || keeper.calls != calls {
+				t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.calls)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
 		t.Error("GET retires")
 	}
-	if keeper.asked != "" {
-		t.Errorf("got the calls %q", keeper.asked)
+	if keeper.calls != "" {
+		t.Errorf("got the calls %q", keeper.calls)
 	}
 }

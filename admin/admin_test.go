@@ -203,7 +203,7 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	return c, csrf
 }
 
-// R099: requests without a key, or with a wrong, empty or unusual key, or with the key in the
+// Requests without a key, or with a wrong, empty or unusual key, or with the key in the
 // query, are refused. The response never echoes the key.
 func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
@@ -291,7 +291,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 	}
 }
 
-// R100: New fails without a token.
+// New fails without a token.
 func TestServerWithoutTokenIsRefused(t *testing.T) {
 	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
@@ -303,7 +303,7 @@ func TestServerWithoutTokenIsRefused(t *testing.T) {
 	}
 }
 
-// R102: wrong tokens are throttled and logged at intervals; the right token works in between.
+// Wrong tokens are throttled and logged at intervals; the right token works in between.
 func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
@@ -337,7 +337,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	}
 }
 
-// R104: unknown host names, cross-site writes and preflight requests are refused.
+// Unknown host names, cross-site writes and preflight requests are refused.
 func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Hosts = []string{"precept.example.org"} })
 	hosts := map[string]bool{
@@ -407,7 +407,7 @@ func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
 	}
 }
 
-// R104, R105: the security headers of every response, for every status.
+// The security headers of every response, for every status.
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {

@@ -62,8 +62,8 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 			})
 		}
 	}
-	if routes < 30 || keeper.asked != "" {
-		t.Errorf("%d routes, asked %q", routes, keeper.asked)
+	if routes < 30 || keeper.calls != "" {
+		t.Errorf("%d routes, asked %q", routes, keeper.calls)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }

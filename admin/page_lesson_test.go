@@ -108,10 +108,10 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	return f, lib, keeper
 }
 
-// shownBefore is an archive with one session, which received an older text of a lesson.
-type shownBefore struct{ Archive }
+// olderTextArchive is an archive with one session, which received an older text of a lesson.
+type olderTextArchive struct{ Archive }
 
-func (shownBefore) Block(_ context.Context, tenant, session, slug string) (string, error) {
+func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
 	if tenant != "default" || session != "5e55" {
 		return "", store.ErrNoSession
 	}
@@ -121,7 +121,7 @@ func (shownBefore) Block(_ context.Context, tenant, session, slug string) (strin
 // An older text is shown as a session received it, next to the current text. If no session received
 // the text, the page reports that.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
-	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = shownBefore{} })
+	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@kept", State: "edited", Verdict: report.Unproven})
@@ -166,7 +166,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "nobody-else") || strings.Contains(page, ">Approve<") {
-		t.Error("another lesson's history, or an action that changes nothing")
+		t.Error("the page shows the history of another lesson, or the action Approve for an active lesson")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
 		t.Error("the page does not show the backtest")
@@ -176,7 +176,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		t.Error("the page does not name the missing part")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
-		t.Errorf("no such lesson: %d", res.StatusCode)
+		t.Errorf("a lesson that does not exist: got status %d, want 404", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
 		t.Error("a program with a token gets forms that it cannot send")
@@ -195,7 +195,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader(url.Values{"csrf_token": {csrf}, "back": {back}}.Encode()))
 		})
 	}
-	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.asked != "" {
+	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.calls != "" {
 		t.Errorf("without the CSRF token: %d", res.StatusCode)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
@@ -206,8 +206,8 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			t.Errorf("back to %q: %d %s", back, res.StatusCode, res.Header.Get("Location"))
 		}
 	}
-	if keeper.asked != "helpful pause 0 0 "+byToken() {
-		t.Errorf("asked %q", keeper.asked)
+	if keeper.calls != "helpful pause 0 0 "+byToken() {
+		t.Errorf("calls of the keeper: %q", keeper.calls)
 	}
 	see := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -246,8 +246,8 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
-	if keeper.asked != "helpful pause 0 0 "+byToken() {
-		t.Errorf("asked %q", keeper.asked)
+	if keeper.calls != "helpful pause 0 0 "+byToken() {
+		t.Errorf("calls of the keeper: %q", keeper.calls)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the theme is forgotten by the next page")

@@ -178,12 +178,12 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("j leads to %s", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
-	if keeper.asked != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
+	if keeper.calls != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
 		t.Error("one press rejects")
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
-	if !strings.HasPrefix(keeper.asked, "waiting reject 0 0 operator ") {
-		t.Errorf("asked %q", keeper.asked)
+	if !strings.HasPrefix(keeper.calls, "waiting reject 0 0 operator ") {
+		t.Errorf("asked %q", keeper.calls)
 	}
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("it asks again: %s", got)
@@ -192,8 +192,8 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("the next to decide is %s", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
-	if !strings.HasPrefix(keeper.asked, "newer approve 0 0 operator ") {
-		t.Errorf("asked %q", keeper.asked)
+	if !strings.HasPrefix(keeper.calls, "newer approve 0 0 operator ") {
+		t.Errorf("asked %q", keeper.calls)
 	}
 	if got := b.complaints(); len(got) > 0 {
 		t.Errorf("the browser complains: %q", got)

@@ -48,8 +48,8 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d: %.200s", r.Method, r.Path, res.StatusCode, want, text)
 		}
 	}
-	if looked < 10 || keeper.asked != "" {
-		t.Errorf("%d routes to look at; asked %q", looked, keeper.asked)
+	if looked < 10 || keeper.calls != "" {
+		t.Errorf("%d routes to look at; asked %q", looked, keeper.calls)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(lookToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
@@ -97,8 +97,8 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		r.AddCookie(cookie)
 		r.Header.Set(csrfHeader, csrf)
 	})
-	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.asked != "" {
-		t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
+	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.calls != "" {
+		t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.calls)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	mark := func(token string) string {
@@ -120,7 +120,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 	if err := f.SetAccess(Access{Tokens: []string{token, lookToken}}); err != nil {
 		t.Fatal(err)
 	}
-	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(lookToken)); res.StatusCode != http.StatusOK || keeper.asked == "" {
+	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(lookToken)); res.StatusCode != http.StatusOK || keeper.calls == "" {
 		t.Errorf("an operator now: %d", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {

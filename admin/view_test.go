@@ -22,10 +22,10 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `popovertarget="def-truth"`) {
-		t.Error("a true effect is shown where none is known")
+		t.Error("the page shows a true effect outside of the demo")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("rows are not ordered by effect, unknown ones last")
+		t.Error("rows are not ordered by effect, with unknown effects last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
@@ -75,7 +75,7 @@ func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	}
 }
 
-// R105: text of agents, clients and files is escaped on every page.
+// Text of agents, clients and files is escaped on every page.
 func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)

@@ -87,7 +87,7 @@ func shapes() []shape {
 		chat("results without ids", `{"role":"tool","content":"Error: boom"}`),
 		chat("system items", `{"role":"system","content":"be good"}`),
 		chat("refusals", `{"role":"tool","tool_call_id":"c%d","content":"The user rejected permission to use this specific tool call."}`),
-		text("our blocks", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
+		text("blocks of precept", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
 		text("openings of blocks", `Lessons from past experience:\n`),
 		text("reminders", `<system-reminder>x</system-reminder>`),
 		text("openings of reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),

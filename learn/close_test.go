@@ -350,7 +350,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 2)
 	same(t, "closed once", r.counter("", "closed"), 1)
 	same(t, "the other's coin counts", r.counter("look-twice@0123456789ab", "m0"), 1)
-	same(t, "ours does not", r.counter("look-twice@0123456789ab", "m1"), 0)
+	same(t, "counter of the other text", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
 // An accepted correction is counted after a kill of the program: by the next run or, while others

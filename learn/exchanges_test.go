@@ -24,8 +24,8 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// work offers turns of three sessions, and delivers each turn.
-func (r *rig) work(from, to int) {
+// offerTurns offers turns of three sessions, and delivers each turn.
+func (r *rig) offerTurns(from, to int) {
 	r.t.Helper()
 	const last = 6
 	for turn := from; turn <= to; turn++ {
@@ -59,11 +59,11 @@ func (r *rig) samplesText() string {
 func TestClosingReadsNoExchangeBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withCache(t, 1<<20))
-	r.work(1, 6)
+	r.offerTurns(1, 6)
 	r.be.takeCalls()
 	r.age()
-	if asked := r.be.takeCalls(); slices.Contains(asked, "read exchanges") || !slices.Contains(asked, "samples") {
-		t.Errorf("closing asked the backend for %q", asked)
+	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
+		t.Errorf("closing called the backend: %q", calls)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
 	r.postFeedback(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
@@ -75,7 +75,7 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	t.Parallel()
 	plain := newRig(t, nil)
-	plain.work(1, 6)
+	plain.offerTurns(1, 6)
 	plain.age()
 	want := plain.samplesText()
 	for name, k := range map[string]struct {
@@ -107,9 +107,9 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, withCache(t, k.size))
-			r.work(1, 3)
+			r.offerTurns(1, 3)
 			r = k.disturb(r)
-			r.work(4, 6)
+			r.offerTurns(4, 6)
 			r.clk.add(2 * time.Second) // a retry
 			r.age()
 			same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), k.fromMemory)

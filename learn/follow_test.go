@@ -152,7 +152,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 
 	of := us
 	m.counters.Store(&of)
-	a.age() // our counters move, and cannot be read
+	a.age() // the counters of this replica change, and cannot be read
 	eventually(t, "the panic", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	playRewarded(them, "other", 1)
 	rises("another tenant", them, theirs)

@@ -33,7 +33,7 @@ func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 		{"messages parts", "/v1/messages?beta=true", `{"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nb\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q84","name":"Bash","input":{}}]},{"role":"user","content":[{"tool_use_id":"toolu_q84","type":"tool_result","content":"^Exit code 1\nalpha: no","is_error":true,"cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result in parts", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q85","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_q85","is_error":true,"content":[` + part + `{"type":"text","text":"alpha: no"}]}]}]}`},
-		{"messages with as many marks as the API takes (R044)", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages with as many marks as the API takes", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
 		{"in the assistant's text alone", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
 	} {
@@ -199,7 +199,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 }
 
 // One of two parallel calls fails twice: only the result of this call has the warning, and nothing
-// is inserted between calls and results (R056, R146).
+// is inserted between calls and results.
 func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}

@@ -49,7 +49,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// R137: the name of an upstream first has no address, then the address of a closed port, then a valid one. Until then
+// The name of an upstream first has no address, then the address of a closed port, then a valid one. Until then
 // precept answers 502 in the shape of the API at once; afterwards requests succeed without a reload.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}

@@ -17,7 +17,7 @@ import (
 	"precept/store/storetest"
 )
 
-// R049: the lesson is withheld in a fifth of many sessions (within three standard errors), as the
+// The lesson is withheld in a fifth of many sessions (within three standard errors), as the
 // upstream sees it. Each session keeps its draw in the second turn, and the record has the draw.
 func TestWithheldShareIsTheHoldout(t *testing.T) {
 	const sessions, again, workers = 1500, 100, 8

@@ -81,7 +81,7 @@ func contained(t *testing.T, style string, a banktest.Attack, block string) {
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: a line without our prefix: %q", a.Name, line)
+			t.Errorf("%s: a line without the prefix of precept: %q", a.Name, line)
 		}
 	}
 	for what, p := range map[string]*regexp.Regexp{"a token": templateTokens, "a role": roleLines, "a hidden character": hiddenRunes} {

@@ -55,7 +55,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 		Error *struct{ Type, Message, Code string }
 	}
 	if err := json.Unmarshal(body, &e); err != nil || e.Error == nil || e.Error.Type != "precept_error" || e.Error.Message == "" {
-		t.Errorf("%s: no error of ours: %s", path, body)
+		t.Errorf("%s: got %s, want an error of precept", path, body)
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
@@ -120,7 +120,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// The key alone determines the tenant: no header, path or body under one key's name leads to another tenant (R108).
+// The key alone determines the tenant: no header, path or body under one key's name leads to another tenant.
 func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))

@@ -144,7 +144,7 @@ data: [DONE]
 `, i, id)
 }
 
-// adjacency returns the error of an API about the order of calls and results; "" for a valid order (R146).
+// adjacency returns the error of an API about the order of calls and results; "" for a valid order.
 func adjacency(body []byte) string {
 	var b struct {
 		Messages []struct {

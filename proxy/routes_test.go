@@ -132,7 +132,7 @@ func spellings(port string) []string {
 	return out
 }
 
-// No header, query, body, path or redirect of the upstream leads to a connection to another host (R144).
+// No header, query, body, path or redirect of the upstream leads to a connection to another host.
 func TestClientCannotNameAnUpstream(t *testing.T) {
 	var connections atomic.Int64
 	inside := httptest.NewUnstartedServer(http.NotFoundHandler())

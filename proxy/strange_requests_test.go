@@ -109,7 +109,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 				_, rest, _ := strings.Cut(ref.body, "\n")
 				ref.body = k.want + "\n" + rest
 			}
-			if got.status >= 400 && got.status == ref.status { // the page is our own
+			if got.status >= 400 && got.status == ref.status { // precept writes the page
 				got.body, got.end = ref.body, ref.end
 			}
 			got.header = ref.header // says how long the body is

@@ -116,7 +116,7 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 		return
 	}
 	ref := theirs()
-	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // the page is our own
+	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes the page
 		got.header, got.body = ref.header, ref.body
 	}
 	if got.body == "" && ref.body == "" && (got.status == 0 || ref.status == 0) && got.status != http.StatusBadGateway {

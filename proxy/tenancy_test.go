@@ -90,7 +90,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 }
 
 // The same name under two keys is two sessions with separate loops and rewards, and no echo leads from one to the
-// other (R058).
+// other.
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -156,7 +156,7 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 }
 
 // Fifty concurrent tenants with equal words, session names and call ids: each upstream request holds the words of its
-// own tenant, and the stored data is separate (R107).
+// own tenant, and the stored data is separate.
 func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})

@@ -145,7 +145,7 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
-		t.Errorf("a line of ours is shown as %q", got)
+		t.Errorf("a line of precept is shown as %q", got)
 	}
 	if got := lesson.Line("one\n two"); got != "one two" {
 		t.Errorf("two lines are %q", got)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compileSchema compiles the published schema of the format, the judge of our own rules.
+// compileSchema compiles the published schema of the format. Tests compare the rules of precept with the schema.
 func compileSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
 	c := jsonschema.NewCompiler()
@@ -172,7 +172,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: schema says %v, we say %v", m.path, m.value, want, err)
+			t.Errorf("%v = %v: the schema has %v, precept has %v", m.path, m.value, want, err)
 		}
 		if want != nil {
 			bad++
@@ -195,7 +195,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: schema says %v, we say %v", v, want, err)
+			rt.Fatalf("%v: the schema has %v, precept has %v", v, want, err)
 		}
 	})
 }

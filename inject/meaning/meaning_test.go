@@ -21,10 +21,10 @@ import (
 
 // model is a server of embeddings: texts about boats have one direction, all other texts another.
 type model struct {
-	mu     sync.Mutex
-	asked  []string
-	header http.Header
-	fault  func(w http.ResponseWriter) bool // answers instead; false: the usual answer
+	mu       sync.Mutex
+	embedded []string
+	header   http.Header
+	fault    func(w http.ResponseWriter) bool // answers instead; false: the usual answer
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked, m.header = append(m.asked, q.Input...), r.Header
+	m.embedded, m.header = append(m.embedded, q.Input...), r.Header
 	if m.fault != nil && m.fault(w) {
 		return
 	}
@@ -130,7 +130,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 		t.Errorf("the key is %q", got)
 	}
 	times := 0
-	for _, text := range server.asked {
+	for _, text := range server.embedded {
 		if text == "When do you open on Sunday?" {
 			times++
 		}
@@ -153,8 +153,8 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		server.mu.Lock()
-		if len(server.asked) > 0 {
-			t.Errorf("%s: %d texts are embedded", name, len(server.asked))
+		if len(server.embedded) > 0 {
+			t.Errorf("%s: %d texts are embedded", name, len(server.embedded))
 		}
 		server.mu.Unlock()
 	}
@@ -204,8 +204,8 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	}
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	if len(server.asked) > 0 {
-		t.Errorf("%d texts are embedded", len(server.asked))
+	if len(server.embedded) > 0 {
+		t.Errorf("%d texts are embedded", len(server.embedded))
 	}
 }
 

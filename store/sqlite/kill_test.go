@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-const burstEchoes = 200 // one batch: the log becomes a run at every third batch
+const burstEchoes = 200 // in each batch
 
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 

@@ -41,7 +41,7 @@ func agentFaults() []harness.Fault {
 // and runs only on request.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
-		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
+		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
 	}
 	if signal.Ignored(os.Interrupt) { // a shell that starts the test in the background ignores SIGINT, and agents would inherit the setting
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)

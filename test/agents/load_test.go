@@ -20,12 +20,12 @@ const crowd = 50
 // compares the requests at the model, the counts of precept and the report.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
-		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
+		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
 	}
 	for _, a := range pythonAgents(agentsHome(t)) {
 		t.Run(a.name, func(t *testing.T) {
 			if _, err := os.Stat(a.program); err != nil {
-				t.Skipf("skipped: %s is not installed; tools/agents.sh says why", a.name)
+				t.Skipf("skipped: %s is not installed; tools/agents.sh prints the reason", a.name)
 			}
 			a.load(t)
 		})
@@ -49,7 +49,7 @@ func (a *agent) load(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
-	names, seen := tr.crowd(t)
+	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
 	for name, want := range map[string]int{
 		"precept_sessions_total": crowd, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
@@ -69,8 +69,8 @@ func (a *agent) load(t *testing.T) {
 // inserted counts the insertions that the model received, each block once for any number of repetitions.
 type inserted struct{ blocks, loops int }
 
-// crowd groups the requests that reached the model by the first answer of the model, and returns the sessions.
-func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
+// sessionsOfCrowd groups the requests that reached the model by the first answer of the model, and returns the sessions.
+func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range tr.mains() {

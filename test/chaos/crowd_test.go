@@ -31,7 +31,7 @@ func dialed(t *testing.T, p *harness.Process, n int) {
 	}
 }
 
-// R129: there are more silent connections than file descriptors of the process. Streams continue, new requests are
+// There are more silent connections than file descriptors of the process. Streams continue, new requests are
 // served, and each has its upstream.
 func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	const files = 256
@@ -104,7 +104,7 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// R131: ten times as many requests as the limit arrive at once. Accepted requests are answered, the
+// Ten times as many requests as the limit arrive at once. Accepted requests are answered, the
 // others get a 503 with Retry-After, and precept recovers after the crowd. In the long form, on a
 // dedicated machine: the 99th percentile of accepted requests is below twice the percentile of a
 // load at the limit, and has its old value within two seconds after the crowd.
@@ -174,7 +174,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// R133: clients stop reading long streams. Their upstreams wait, memory stays, and after
+// Clients stop reading long streams. Their upstreams wait, memory stays, and after
 // limits.client_write_timeout they are gone.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.Longer(200, 1000)

@@ -52,7 +52,7 @@ func resident(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// R025: clients disconnect in the middle of long streams. The upstream sees each disconnect, nothing of the clients
+// Clients disconnect in the middle of long streams. The upstream sees each disconnect, nothing of the clients
 // remains in memory, and the received text is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
@@ -114,7 +114,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}
 }
 
-// R129: a header of 2 MB is refused, 10,000 headers are forwarded or refused, and an endless header is refused without
+// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and an endless header is refused without
 // filling the memory.
 func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 	p.Stop()
 }
 
-// R051: with missing or unreadable lessons, requests are forwarded unchanged.
+// With missing or unreadable lessons, requests are forwarded unchanged.
 func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 	var got atomic.Pointer[string]
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -217,7 +217,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 	}
 }
 
-// R137: the upstream fails and returns.
+// The upstream fails and returns.
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()

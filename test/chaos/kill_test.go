@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// R083, R088: kill -9 under load, again and again.
+// Kill -9 under load, again and again.
 func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -58,7 +58,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	t.Logf("%d answered, %+v", len(sure), d)
 }
 
-// R089: kill -9 in the middle of streams leaves one stub for each, and no partial record.
+// Kill -9 in the middle of streams leaves one stub for each, and no partial record.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 	return ended
 }
 
-// R090: a backlog of several runs, whose file is damaged in some places.
+// A backlog of several runs, whose file is damaged in some places.
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	// Without a store, exchanges stay in the outbox.

@@ -44,7 +44,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Logf("%d answered, %+v", n, d)
 }
 
-// R071: Redis is frozen.
+// Redis is frozen.
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -58,7 +58,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// R073: Redis is killed, and loses its last acknowledged writes.
+// Redis is killed, and loses its last acknowledged writes.
 func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -107,7 +107,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	}
 }
 
-// R075: Redis has no memory left, and gets more.
+// Redis has no memory left, and gets more.
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -122,7 +122,7 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// R079: a server accepts the connection and never answers.
+// A server accepts the connection and never answers.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

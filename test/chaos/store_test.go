@@ -45,7 +45,7 @@ func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
 
-// R081: another program holds the database.
+// Another program holds the database.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL)
@@ -73,7 +73,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// R081: the database is overwritten with garbage while precept runs, and before it starts.
+// The database is overwritten with garbage while precept runs, and before it starts.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -118,7 +118,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	}
 }
 
-// R081: the data directory is read-only: precept serves from memory and does not change the directory.
+// The data directory is read-only: precept serves from memory and does not change the directory.
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -156,7 +156,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	}
 }
 
-// R084, R085: the disk is full, and freed.
+// The disk is full, and freed.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -235,7 +235,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	p.Stop()
 }
 
-// R091: a stop waits for streams, and their text is stored.
+// A stop waits for streams, and their text is stored.
 func TestChaosStopWaitsForStreams(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.InstantModel(t)
@@ -292,7 +292,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 }
 
-// R092: an endless stream is cut, and the received text is stored.
+// An endless stream is cut, and the received text is stored.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()

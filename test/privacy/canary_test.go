@@ -103,7 +103,7 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 	return s
 }
 
-// No raw value is stored (R122, R123, R127): a canary of each kind in each place that an agent, a model or a person
+// No raw value is stored: a canary of each kind in each place that an agent, a model or a person
 // can write, and a search of each file of the data directory, the log, the metrics and each export format.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()

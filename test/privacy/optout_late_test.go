@@ -67,7 +67,7 @@ func rowsOf(t *testing.T, data string) string {
 	return fmt.Sprint(rows)
 }
 
-// outputs runs each way out of a store as a program, and returns the text that leaves the store.
+// outputs runs each verb that writes stored content, and returns the text of each output.
 func outputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	verb := func(args ...string) string {
@@ -133,9 +133,9 @@ func pages(t *testing.T, flags []string) map[string]string {
 // dirOf returns the value of --data-dir.
 func dirOf(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Content that opted out after it was stored leaves the store on no way: no export, lake, distiller, rules
-// scan or page has it. Other content, also of the same session, leaves on each way.
-func TestLaterOptOutHidesStoredContentOnEachWayOut(t *testing.T) {
+// Stored content that opts out later is in no export, lake, distiller, rules scan or page. Other content, also of
+// the session with the opted-out content, is in each of these outputs.
+func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

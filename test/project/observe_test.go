@@ -74,7 +74,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
-		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
+		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of the test
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)

@@ -122,7 +122,7 @@ func TestServeMistakesNameTheRemedy(t *testing.T) {
 	}
 }
 
-// R082: a second server on one data directory is refused.
+// A second server on one data directory is refused.
 func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	harness.Launch(t, dir, nil).Ready(dir)
@@ -135,7 +135,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// R091, R092: streams may end; a second signal, or the time, cuts them, and the exit code says so.
+// Streams may end; a second signal, or the time, cuts them, and the exit code says so.
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	}
 }
 
-// R096: a changed file is applied; a file with faults is refused, and the log and the dashboard report the faults.
+// A changed file is applied; a file with faults is refused, and the log and the dashboard report the faults.
 func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {
@@ -244,7 +244,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	}
 }
 
-// R081: with a data directory that cannot be created precept starts, forwards requests and reports the fault.
+// With a data directory that cannot be created precept starts, forwards requests and reports the fault.
 func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	const dir = "/proc/precept" // where even root cannot create a directory
 	if runtime.GOOS != "linux" {
@@ -273,7 +273,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 	}))
 	t.Cleanup(model.Close)
-	const canary = "sk-canary-41c9d7" // the client's key: only the upstream may receive it (R127)
+	const canary = "sk-canary-41c9d7" // the client's key: only the upstream may receive it
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
 	for i := range 3 {
