@@ -56,8 +56,8 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 					t.Errorf(`got %+v, want s.status = 413, s.body = "big" and s.header with "X-Own"`, s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
-				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.asked.Load() != 1 {
-					t.Errorf("the upstream was asked %d times, and the client got %q", u.asked.Load(), b)
+				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
+					t.Errorf("got %d requests and the answer %q, want one request and no further bytes", u.requests.Load(), b)
 				}
 			})
 		}

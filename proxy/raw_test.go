@@ -102,9 +102,9 @@ func plain(t *testing.T, upstream string) string {
 // rawUpstream is an upstream on raw connections: serve is called for each request, after its
 // headers, and returns whether the connection continues. n counts the requests from 1.
 type rawUpstream struct {
-	url   string
-	asked atomic.Int64
-	open  atomic.Int64 // connections
+	url      string
+	requests atomic.Int64
+	open     atomic.Int64 // connections
 }
 
 // settled waits until the upstream has no connection: the next request opens a connection.
@@ -146,7 +146,7 @@ func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Req
 				br := bufio.NewReader(c)
 				for {
 					r, err := http.ReadRequest(br)
-					if err != nil || !serve(int(u.asked.Add(1)), c, r) {
+					if err != nil || !serve(int(u.requests.Add(1)), c, r) {
 						return
 					}
 				}

@@ -80,8 +80,8 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"surplus behind chunks": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For any bytes of an upstream, over TCP or TLS, the client gets the response of Go's own reverse proxy, or a better
-// one.
+// For any bytes of an upstream, over TCP or TLS, the client gets the response of Go's own reverse proxy, or the
+// response that strangeWires names.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	heads := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range strangeWires {
@@ -133,7 +133,7 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 	}
 }
 
-// The same over HTTP/2, with the frames of net/http and unusual handlers.
+// Over HTTP/2, with the frames of net/http and unusual handlers, the client gets the response of Go's own proxy.
 func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{
@@ -185,7 +185,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 				compare(t, head, "", sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
-				t.Errorf("asked over %v", proto.Load())
+				t.Errorf("got a request over %v", proto.Load())
 			}
 		})
 	}
@@ -217,8 +217,8 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if wrong.Load() > 0 || failed.Load() > clients*each/4 || u.asked.Load() > clients*each {
-			t.Errorf("secure=%v: %d wrong answers, %d failed, %d requests for %d", secure, wrong.Load(), failed.Load(), u.asked.Load(), clients*each)
+		if wrong.Load() > 0 || failed.Load() > clients*each/4 || u.requests.Load() > clients*each {
+			t.Errorf("secure=%v: %d wrong answers, %d failed, %d requests for %d", secure, wrong.Load(), failed.Load(), u.requests.Load(), clients*each)
 		}
 	}
 }
@@ -244,8 +244,8 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 				t.Errorf(`got %+v, want s.body = "ok"`, s)
 			}
 		}
-		if failed != n/4 || u.asked.Load() != n {
-			t.Errorf("secure=%v: %d failed, %d requests for %d", secure, failed, u.asked.Load(), n)
+		if failed != n/4 || u.requests.Load() != n {
+			t.Errorf("secure=%v: %d failed, %d requests for %d", secure, failed, u.requests.Load(), n)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A request begins a session, leaves one turn, and gets feedback. The archive shows all three.
+// A request starts a session with one turn, and the session gets feedback. The archive shows turn and feedback.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "store")

@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// A facet counts the sessions that the rest of the query selects, and a value selects as many
-// sessions as its count says.
+// The count of a value in a facet is the number of sessions that a filter by the value selects, together with the
+// other filters of the query.
 func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

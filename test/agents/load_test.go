@@ -69,7 +69,7 @@ func (a *agent) load(t *testing.T) {
 // inserted counts the insertions that the model received, each block once for any number of repetitions.
 type inserted struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the requests that reached the model by the first answer of the model, and returns the sessions.
+// sessionsOfCrowd groups the requests at the model by the first answer of the model, and returns the sessions.
 func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}

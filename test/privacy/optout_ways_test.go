@@ -36,8 +36,9 @@ func vaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// A turn that opts out, by a path later, or by the session's header or the key from that turn on, is in
-// no output of the store, and neither are words of feedback that may be about the turn. The turns before the opt-out stay visible.
+// A turn that opts out, by a path later, or by the session's header or the key from that turn on, is in no output
+// of the store, and neither are words of feedback that may be about the turn. The turns before the opt-out stay
+// visible.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visible = "snapdragon-2236"
 	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}

@@ -135,7 +135,8 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// Streams may end; a second signal, or the time, cuts them, and the exit code says so.
+// Streams may end during the drain. A second signal, or the end of limits.drain_timeout, cuts the streams, and the
+// exit code is 3.
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -203,20 +204,20 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	}
 	write("admin: {tokens: [first]}\nmetrics: {public: false}\n")
 	p := harness.Launch(t, dir, nil, "--config", file).Ready(dir)
-	opens := func(token string) bool {
+	accepted := func(token string) bool {
 		status, _ := harness.Get(t, p.Admin+"/api/report", token)
 		return status == 200
 	}
-	if !opens("first") {
-		t.Fatal("the first token does not open")
+	if !accepted("first") {
+		t.Fatal("the first token is refused")
 	}
 	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // found by polling
-	p.Eventually("the second token", func() bool { return opens("second") })
-	if opens("first") {
-		t.Error("the first token still opens")
+	p.Eventually("the second token", func() bool { return accepted("second") })
+	if accepted("first") {
+		t.Error("the removed first token is accepted")
 	}
-	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !opens("looker") || status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("a viewer's token came with the reload: %d %s", status, body)
+	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
+		t.Errorf("a reload with faults added a viewer token: got status %d, body %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics is public now: %d", status)
@@ -225,8 +226,8 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	write("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fault in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
-	if opens("third") || !opens("second") {
-		t.Error("half of a configuration with faults was taken over")
+	if accepted("third") || !accepted("second") {
+		t.Error("a part of a configuration with faults was applied")
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
@@ -235,7 +236,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
-	p.Eventually("the fourth token", func() bool { return opens("fourth") })
+	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
 	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
 		t.Error("the dashboard still shows a repaired fault")
 	}
@@ -322,8 +323,8 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		if err := json.Unmarshal([]byte(verb("doctor", "--json")), &d); err != nil {
 			t.Fatal(err)
 		}
-		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "beside") {
-			t.Errorf("%s: got %+v, want Admitted = 3, Stored = 3, Spooled = 0, Incomplete = 0, Dropped not nil and (Running != nil) = %v", when, d, (when == "beside"))
+		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "during") {
+			t.Errorf("%s: got %+v, want Admitted = 3, Stored = 3, Spooled = 0, Incomplete = 0, Dropped not nil and (Running != nil) = %v", when, d, (when == "during"))
 		}
 		if text := verb("doctor"); !strings.Contains(text, "exchanges admitted") {
 			t.Errorf(`%s: got %s, want a text with "exchanges admitted"`, when, text)
@@ -336,7 +337,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Errorf(`%s: got %s, want a text with "all lessons together" and a text with "not enough data"`, when, text)
 		}
 	}
-	check("beside")
+	check("during")
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
 		t.Errorf("exit %d\n%s", code, p.Log.String())
