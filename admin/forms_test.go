@@ -25,15 +25,15 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 		}
 		return string(page)
 	}
-	for asked, box := range map[string]string{
+	for selected, box := range map[string]string{
 		"/?provisional=true": `name="provisional" value="true"`, "/lessons?old=1": `name="old" value="1"`, "/sessions?loops=true": `name="loops" value="true"`,
 	} {
-		unasked, _, _ := strings.Cut(asked, "?")
-		if page := get(asked); !strings.Contains(page, box+" checked>") {
-			t.Errorf("%s does not show the confirmation", asked)
+		unselected, _, _ := strings.Cut(selected, "?")
+		if page := get(selected); !strings.Contains(page, box+" checked>") {
+			t.Errorf("%s: the box is not checked, want checked", selected)
 		}
-		if page := get(unasked); !strings.Contains(page, box+">") {
-			t.Errorf("%s is ticked and was not asked", unasked)
+		if page := get(unselected); !strings.Contains(page, box+">") {
+			t.Errorf("%s: the box is checked, want unchecked", unselected)
 		}
 	}
 	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {

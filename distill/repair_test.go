@@ -2,9 +2,9 @@ package distill_test
 
 import "testing"
 
-// A change that does not explain the success gives no lesson, and a reason is stated as far as the
-// evidence goes.
-func TestRepairTeachesTheReasonOnly(t *testing.T) {
+// A change of a call that does not explain the success gives no lesson. A lesson states only the reason that the
+// sessions show.
+func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 	for name, c := range map[string]rule{
 		"a demand that the error words to its end": {
 			[]event{

@@ -49,7 +49,7 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 
 // A lesson that prevents its error and costs tokens has a finding for each outcome and a guardrail, and
 // the verdict of the reward stays. A lesson without an effect has no such finding.
-func TestOutcomesHaveTheirOwnWords(t *testing.T) {
+func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	observed(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
@@ -84,7 +84,7 @@ func TestOutcomesHaveTheirOwnWords(t *testing.T) {
 		t.Errorf("20 picks show %+v", x)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("%v: a word of the reward in %s", err, data)
+		t.Errorf("%v: got a verdict of the reward in %s, want none", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
@@ -155,7 +155,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 	row := &got.Lessons[0]
 	look := row.Looks[0]
 	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.Looks.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("the look %+v of %+v", look, row)
+		t.Errorf("got the look %+v of the row %+v", look, row)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
 		t.Errorf("outcome %+v, verdict %s", x, row.Verdict)

@@ -83,7 +83,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 			c.same = c.hits
 		}
 		if got := checked(t, c.same, c.miss, c.others...); len(got) > 0 {
-			t.Errorf("%s, nearly: %q", c.name, got)
+			t.Errorf("%s, a borderline lesson: got the findings %q, want none", c.name, got)
 		}
 	}
 }

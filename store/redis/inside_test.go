@@ -30,23 +30,23 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
-		t.Error("no probe")
+		t.Error("the breaker permits no probe after the period, want one")
 	}
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
-		t.Error("two probes")
+		t.Error("the breaker permits two probes in a period, want one")
 	}
 	b.note(now, true)
 	if b.allow(now.Add(time.Millisecond)) {
-		t.Error("a failed probe closes it")
+		t.Error("a failed probe closes the breaker")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
-		t.Error("no second probe")
+		t.Error("the breaker permits no probe after the second period, want one")
 	}
 	b.note(now, false)
 	for range 2 {
 		if !b.allow(now) {
-			t.Error("a probe that got through does not close it")
+			t.Error("a successful probe does not close the breaker")
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 	})
 }
 
-// Each name from outside is hashed, and follows the tag of a shard.
+// A key of Redis has the tag of a shard, and a hash in place of each name from a client.
 func TestKeysHashForeignNames(t *testing.T) {
 	s := &Store{prefix: "precept", tags: shardTags()}
 	s.shards.Store(maxShards)

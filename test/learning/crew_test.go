@@ -222,7 +222,7 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
 	closedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.fields) > 0 {
-		t.Error("precept's own headers went upstream:", m.fields)
+		t.Error("the upstream got headers of precept:", m.fields)
 	}
 }
 
@@ -247,7 +247,7 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	}
 }
 
-// closedCrews waits until all runs are closed and counted, and checks everything.
+// closedCrews waits until all runs are closed and counted, and checks samples, coins, report and export.
 func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
 	t.Helper()
 	var r report.Report
@@ -393,17 +393,17 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		saw := m.of(a.run)
 		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
-			t.Errorf("%s is control, and saw %v", a.run, saw)
+			t.Errorf("the control run %s got the lessons %v, want none", a.run, saw)
 		}
 		for slug := range saw {
 			if !d.injected[slug] {
-				t.Errorf("%s: the model saw %s, and the run has %v", a.run, slug, d)
+				t.Errorf("%s: the model received the lesson %s, and the coin of the run is %v", a.run, slug, d)
 			}
 		}
 		for slug := range d.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("%s: %s counts as injected, and the model never saw it", a.run, slug)
+				t.Errorf("%s: the lesson %s counts as injected, and the model did not receive the lesson", a.run, slug)
 			}
 		}
 		for slug := range d.withheld {
@@ -411,11 +411,11 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 	}
 	if both < 50 {
-		t.Errorf("only %d lessons met both agents of a run: nothing is tried", both)
+		t.Errorf("got %d lessons that matched for both agents of a run, want more: the test proves too little", both)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
-			t.Errorf("%s: the report has %d and %d, the model saw it in %d runs, and it was withheld in %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
+			t.Errorf("%s: the report has %d and %d, the model received the lesson in %d runs, and the coin withheld the lesson in %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
 		}
 	}
 }
