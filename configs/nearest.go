@@ -24,7 +24,7 @@ func listed[V any](names map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamed returns the new name of a key that has another name in an earlier release, "" for any other key.
+// renamed returns the present name of a key that only an earlier release accepts, "" for any other key.
 func renamed(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
@@ -75,17 +75,17 @@ func nearestVariable(name string, names []string) string {
 	if near := spell.Nearest(upper, names); near != "" {
 		return near
 	}
-	var within []string
+	var longer []string
 	for _, k := range names {
 		if strings.HasPrefix(upper, k+"_") || strings.HasPrefix(k, upper+"_") {
 			return k
 		}
 		if section, ok := strings.CutSuffix(k, "_"+upper); ok && !strings.Contains(section, "_") {
-			within = append(within, k)
+			longer = append(longer, k)
 		}
 	}
-	if len(within) == 1 {
-		return within[0]
+	if len(longer) == 1 {
+		return longer[0]
 	}
 	return ""
 }

@@ -53,8 +53,8 @@ func (w *invocation) record() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := ledgerFlag.open(w)
 		if err := entry(w.in, c, &e, asJSON); err != nil {
-			if lost := l.TraceRefused(err); lost != nil {
-				fmt.Fprintln(w.err, "precept:", lost)
+			if traceErr := l.TraceRefused(err); traceErr != nil {
+				fmt.Fprintln(w.err, "precept:", traceErr)
 			}
 			return misuse(err)
 		}
@@ -90,6 +90,8 @@ func entry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	return nil
 }
 
+// recordOne records an entry and prints the result. An entry that was written neither to the ledger nor to the
+// trace file is an error message on console, not an error of the command.
 func recordOne(
 	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {

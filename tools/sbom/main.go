@@ -67,15 +67,15 @@ func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	for _, m := range info.Deps {
 		components = append(components, component(cmp.Or(m.Replace, m)))
 	}
-	var on []any
+	var references []any
 	for _, c := range components {
-		on = append(on, c["bom-ref"])
+		references = append(references, c["bom-ref"])
 	}
 	return object{
 		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
 		"serialNumber": fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16]),
 		"metadata":     about, "components": components,
-		"dependencies": []object{{"ref": app["bom-ref"], "dependsOn": on}},
+		"dependencies": []object{{"ref": app["bom-ref"], "dependsOn": references}},
 	}
 }
 

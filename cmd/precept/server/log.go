@@ -44,9 +44,9 @@ func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string,
 
 // failures counts and logs failed steps that do not stop requests.
 type failures struct {
-	log     *slog.Logger
-	metrics *proxy.Metrics
-	quiet   *limiter
+	log      *slog.Logger
+	metrics  *proxy.Metrics
+	logLimit *limiter
 }
 
 // failed counts a step that failed and logs one line per step every ten seconds at most. All steps
@@ -65,17 +65,17 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 	f.metrics.FailedOpen(step)
 	switch {
 	case step == label.StepSpool:
-		if f.quiet.allowEvery(step, time.Minute) {
+		if f.logLimit.allowEvery(step, time.Minute) {
 			f.log.Warn("the outbox failed; requests continue", "error", err)
 		}
 		return
 	case errors.Is(err, session.ErrUnavailable), errors.Is(err, session.ErrDiskFull):
-		if f.quiet.allowEvery(label.StepStore, time.Minute) {
+		if f.logLimit.allowEvery(label.StepStore, time.Minute) {
 			f.log.Warn("the store is not available; exchanges wait in the outbox", "step", step, "error", err)
 		}
 		return
 	}
-	if f.quiet.allowEvery(step, every) {
+	if f.logLimit.allowEvery(step, every) {
 		f.log.Warn("a step failed; requests continue without it", "step", step, "error", err)
 	}
 }
@@ -83,20 +83,20 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 // storeRecovered logs that the store takes writes again.
 func (f *failures) storeRecovered() {
 	f.log.Info("the store is available again; the outbox is being delivered")
-	f.quiet.resetToUsual(label.StepStore)
+	f.logLimit.endLongPause(label.StepStore)
 }
 
 // outboxRecovered logs that the outbox takes exchanges again.
 func (f *failures) outboxRecovered() {
 	f.log.Info("the outbox takes exchanges again")
-	f.quiet.resetToUsual(label.StepSpool)
+	f.logLimit.endLongPause(label.StepSpool)
 }
 
 // panicked counts and logs a step that panicked. The line names the request and nothing of the
 // data, because a panic may quote the data.
 func (f *failures) panicked(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
-	if !f.quiet.allow(step) {
+	if !f.logLimit.allow(step) {
 		return
 	}
 	log := f.log
@@ -106,7 +106,7 @@ func (f *failures) panicked(step label.Step, value any) {
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
 }
 
-// limiter allows one log line per step every ten seconds.
+// limiter bounds the log lines of each step to one per interval.
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -117,8 +117,11 @@ func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
+// allow is allowEvery with the usual interval.
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logEvery) }
 
+// allowEvery reports whether the last allowed line of the step is at least the interval old. If so, the limiter
+// counts this line as the last one.
 func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,9 +133,9 @@ func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	return true
 }
 
-// resetToUsual lets the next failure of a step be logged logEvery after the last one instead of a minute after: the
-// failure after a recovery is a new one.
-func (l *limiter) resetToUsual(step label.Step) {
+// endLongPause shortens the pause after the last line of a step from a minute to logEvery. A failure after a
+// recovery is a new failure, and its line must not wait for the rest of the minute.
+func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last[step] = l.last[step].Add(logEvery - time.Minute)

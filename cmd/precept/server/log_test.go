@@ -42,7 +42,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
-		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), quiet: newLimiter(time.Now)}
+		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
 		away := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // 100 seconds
 			f.failed("close", errors.New("odd"))

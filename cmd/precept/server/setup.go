@@ -38,7 +38,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
-	failures := &failures{log: log, metrics: metrics, quiet: newLimiter(tools.Now)}
+	failures := &failures{log: log, metrics: metrics, logLimit: newLimiter(tools.Now)}
 	tools.Damaged = DamageReport(func(of session.Ref, err error) {
 		log.Warn(
 			"a session has a damaged exchange; pages and exports leave out its content; delete the session with precept forget",

@@ -212,7 +212,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.absent = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.quiet.allow(label.StepStore) // this line is the only line of the minute
+		f.logLimit.allow(label.StepStore) // this line is the only line of the minute
 	} else if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
