@@ -76,7 +76,7 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 			}
 		case "keys":
 			if strings.Contains(n.Usage, "key_sha256") {
-				t.Errorf("keys: the example got into the usage: %q", n.Usage)
+				t.Errorf("keys: the usage %q contains the example", n.Usage)
 			}
 		case "debug_headers":
 			if !n.Bool {
@@ -109,6 +109,6 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("learning is switched on without a start: %v", pending)
+		t.Errorf("learning.enabled: true takes effect without a restart: %v", pending)
 	}
 }

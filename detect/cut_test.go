@@ -11,7 +11,7 @@ import (
 	"precept/detect"
 )
 
-// readsAll reads a result in all ways. Each way must return.
+// readsAll passes a result to each function that reads results. Each call must return.
 func readsAll(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, sh, text, 0)

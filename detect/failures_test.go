@@ -129,7 +129,7 @@ func TestFailureIsFoundWithoutExitCode(t *testing.T) {
 	})
 }
 
-// Results that mention errors and are no failures.
+// Results that only mention errors are no failures.
 func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nestedPlaceholder reports whether out has a placeholder inside a placeholder. Input with half a
-// placeholder is not judged.
+// nestedPlaceholder reports whether out has a placeholder inside a placeholder. An input with a part of a
+// placeholder is not checked.
 func nestedPlaceholder(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
@@ -25,7 +25,7 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
-		t.Fatalf("the input was written to: %s", before)
+		t.Fatalf("Redact changed its input %s", before)
 	}
 	if !json.Valid(out) {
 		t.Fatalf("invalid JSON\n in %s\nout %s", raw, out)
@@ -87,10 +87,10 @@ func TestRedactAnyMixture(t *testing.T) {
 func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
 	r := New(true)
 	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
-		t.Errorf("first: %s", got)
+		t.Errorf("first text: got %s", got)
 	}
 	if got := string(r.JSON(nil, []byte(`["A@B.io","c@d.io","4111-1111-1111-1111"]`))); got != `["[REDACTED:email:1]","[REDACTED:email:2]","[REDACTED:card:1]"]` {
-		t.Errorf("then: %s", got)
+		t.Errorf("second text: got %s", got)
 	}
 	counts := r.DrainCounts()
 	if counts["email"] != 3 || counts["card"] != 2 || len(counts) != 2 {
@@ -131,7 +131,7 @@ func TestRedactTextTruncatedInsideASecret(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",
 	} {
 		if got := New(true).Text(text); !strings.Contains(got, Placeholder) {
-			t.Errorf("%q stays", got)
+			t.Errorf("got the secret in %q, want none", got)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestParsePathHostile(t *testing.T) {
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {
-			t.Errorf("%.40q got through", v)
+			t.Errorf("%.40q is accepted", v)
 		}
 	}
 }
@@ -63,14 +63,14 @@ func FuzzParsePath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		form, rest, ok := session.ParsePath(path)
 		if !ok && (rest != path || form != session.PathForm{}) {
-			t.Fatalf("%q is not of the form, and yet %+v, %q", path, form, rest)
+			t.Fatalf("%q is not a path form: got %+v, %q, want no form", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
 			t.Fatalf("rest %q of %q", rest, path)
 		}
 		for _, v := range []string{form.Agent, form.Session, form.Role, form.Skill, form.Upstream} {
 			if len(v) > session.MaxName || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-				t.Fatalf("%q got through", v)
+				t.Fatalf("%q is accepted", v)
 			}
 		}
 	})

@@ -98,11 +98,11 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
 			if code, b := o.do(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
-				t.Errorf("%s of another's lesson: %d %s", method, code, b)
+				t.Errorf("%s of a lesson of another agent: got status %d, body %s", method, code, b)
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Error("another's lessons are listed:", ids)
+			t.Error("the list has lessons of another agent:", ids)
 		}
 	}
 
@@ -112,7 +112,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Error("the author's claim about the scope was used:", ids)
+		t.Error("the claim of the author about the scope was used:", ids)
 	}
 	for _, c := range []struct {
 		signature, text string
@@ -132,7 +132,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
-		t.Error("no object:", code)
+		t.Error("a body without an object: got status", code)
 	}
 
 	// A change keeps the id. A turn that matches a lesson is a consultation, and the newest consultation comes first.
@@ -141,20 +141,20 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	a.create("newer than all", "Something else.")
 	about := "the parser deadlock on close"
-	reachedAs := func(agent, key string) bool {
+	lessonReaches := func(agent, key string) bool {
 		harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}, "Authorization": {"Bearer " + key}}, `{"model":"m","messages":[{"role":"user","content":"Mend `+about+` now."}]}`)
 		m.Mu.Lock()
 		raw := m.Asked[len(m.Asked)-1].Raw
 		m.Mu.Unlock()
 		return strings.Contains(raw, "Close the parser last.")
 	}
-	harness.Eventually(t, "the agent's own lesson", func() bool { return reachedAs("coder", "sk-one") })
-	if reachedAs("reviewer", "sk-one") || reachedAs("coder", "sk-two") {
-		t.Error("it reaches another")
+	harness.Eventually(t, "the agent's own lesson", func() bool { return lessonReaches("coder", "sk-one") })
+	if lessonReaches("reviewer", "sk-one") || lessonReaches("coder", "sk-two") {
+		t.Error("the lesson reaches another agent or key")
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Error("newest-consulted first:", ids)
+		t.Error("the list is not in the order of the newest consultation:", ids)
 	}
 	var paged []string
 	for after := ""; ; {
@@ -168,7 +168,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("pages %v, whole %v", paged, ids)
 	}
 	if found, _ := a.list("?q=PARSER"); len(found) != 1 {
-		t.Error("search:", found)
+		t.Error("got the search result", found)
 	}
 
 	// All lessons exist after a restart, and are gone after their deletion.
