@@ -103,7 +103,7 @@ func fixture(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// Every filter with every format to which it applies: the questions in the output.
+// Each filter selects the expected sessions in each format to which the filter applies.
 func TestExportFiltersEachFormat(t *testing.T) {
 	dir := fixture(t)
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func parquetInputs(t *testing.T, file []byte) string {
 	return b.String()
 }
 
-// The Parquet file says the same as the lines.
+// The Parquet file has the values of the JSON lines.
 func TestExportParquetMatchesTheLines(t *testing.T) {
 	dir := fixture(t)
 	var lines []sample.Sample
