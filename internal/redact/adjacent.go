@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"strings"
+	"unicode"
 )
 
 // The checks of this file find secrets without = or : after the name: in lists, in commands, in files
@@ -120,10 +121,16 @@ func (m *matcher) bareName(i int) hit {
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := string(name) == "PASSWORD" && isQuote(at(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, dotted: true})
-	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) {
+	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(at(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
+}
+
+// isQuestion reports whether v is a word of letters that ends a question: Passwort vergessen?
+func isQuestion(v []byte) bool {
+	word, question := bytes.CutSuffix(v, []byte("?"))
+	return question && bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
 // bareSecret matches the value after the word token, key or secret without = or :, as in "the api

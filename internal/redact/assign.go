@@ -23,8 +23,13 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.last {
 		return hit{}
 	}
-	if (s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80) && foreignPassword(s[m.last:end]) {
-		return m.assignedValue(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
+	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 {
+		if foreignPassword(s[m.last:end]) {
+			return m.assignedValue(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
+		}
+		if foreignToken(s[m.last:end]) {
+			return m.assignedValue(i, p, secretClass, shape{keyed: end < i && isQuote(s[end])})
+		}
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
 	stem := m.runStart(end, maxName, digitByte)

@@ -2,12 +2,23 @@ package redact
 
 import "bytes"
 
-// The checks of this file find words for "password" and "phone" in languages other than English.
+// The checks of this file find words for "password", "token" and "phone" in languages other than English.
 
 // foreignPassword reports whether a text ends in a word for "password" in a language with letters
 // beyond ASCII.
 func foreignPassword(s []byte) bool {
 	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña"} {
+		if bytes.HasSuffix(s, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in a language with
+// letters beyond ASCII. The word for "key" alone is also a cache key or a column.
+func foreignToken(s []byte) bool {
+	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API"} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}
