@@ -377,3 +377,27 @@ func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
 		}
 	}
 }
+
+// A sentence of other domains fires its lesson more often than another lesson.
+func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
+	all := paraphrasesOf(t, "likeness_domains.tsv")
+	lessons := make([]*Lesson, 0, len(all))
+	for _, p := range all {
+		lessons = append(lessons, p.lesson)
+	}
+	b := NewBook(lessons).WithLikeness(captured(t, 210), 0.005)
+	found, others := 0, []string(nil)
+	for _, p := range all {
+		for _, h := range b.Match(&Query{Words: []string{p.words}}) {
+			if h.Lesson == p.lesson {
+				found++
+			} else {
+				others = append(others, h.Lesson.Slug+": "+p.words)
+			}
+		}
+	}
+	t.Logf("%d of %d found, %d other lessons: %q", found, len(all), len(others), others)
+	if found < 10 || len(others) > 8 {
+		t.Errorf("%d of %d sentences found, and the other lessons %q; want at least 10 and at most 8", found, len(all), others)
+	}
+}
