@@ -139,7 +139,7 @@ func firstPage(address string) g.Node {
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
 			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href("/sessions"), g.Text("Sessions")), g.Text(".")),
-			h.Li(g.Text("Give it lessons: "), code("precept init"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one. A lesson is active within two seconds.")),
+			h.Li(g.Text("Give it lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one. A lesson is active within two seconds.")),
 			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href("/help/SAMPLES#feedback"), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),

@@ -218,7 +218,7 @@ func noLessons() g.Node {
 			),
 			h.Li(
 				g.Text("Import existing lessons: "), code("precept lessons import"),
-				g.Text(", or the starter lessons of "), code("precept init"), g.Text("."),
+				g.Text(", or the starter lessons of "), code("precept init --starter"), g.Text("."),
 			),
 			h.Li(
 				g.Text("Point an agent at precept's data listener and let "), code("precept distill"),
