@@ -137,37 +137,37 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.Fires() {
-		add("it is %s; only lessons in trial, active or caution fire", l.State)
+		add("the lesson is %s; only lessons in trial, active or caution fire", l.State)
 	}
 	if l.ExpiredAt(q.query.Now) {
-		add("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
+		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	for _, heir := range b.superseders[l.Slug] {
 		if heir.InForce(q.query.Now) && heir.Scope.admits(q.query) {
-			add("%s supersedes it", heir.Slug)
+			add("%s supersedes the lesson", heir.Slug)
 		}
 	}
 	if !l.Scope.admits(q.query) {
-		add("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
+		add("the lesson is for tenant %q, agent %q only", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
 		if phraseMatchesAny(veto, l.Form, q.words) || phraseMatchesAny(veto, l.Form, q.errors) {
-			add("its not_keyword %q occurs in the text", veto)
+			add("the not_keyword %q occurs in the text", veto)
 		}
 	}
 	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.query.Model) {
-		add("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
+		add("the lesson is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
 	if t := &l.Trigger; !t.targeted(q.query) {
-		add("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
+		add("the targets of the lesson are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
 	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
 	case u.offered(m, q.query, ""):
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.query, e.Tool) }):
-		add("none of its tools (%s) is offered", tools)
+		add("none of the lesson's tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
-		add("the request with its trigger offers none of its tools (%s)", tools)
+		add("the request with its trigger offers none of the lesson's tools (%s)", tools)
 	}
 	return out
 }

@@ -74,46 +74,46 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"a tool that is not",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
-			false, "keyword mend the build words", "none of its tools (browser, page) is offered",
+			false, "keyword mend the build words", "none of the lesson's tools (browser, page) is offered",
 		},
 		{
 			"a tool that failed of something else",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
-			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of its tools (bash)",
+			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of the lesson's tools (bash)",
 		},
-		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "it is quarantined; only lessons"},
+		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
 		{
 			"one that expired",
 			[]*lesson.Lesson{change(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
-			words, false, "keyword mend the build words", "it expired at 2032-01-02T02:04:05Z",
+			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
 			"another's own",
 			[]*lesson.Lesson{change(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
-			words, false, "keyword mend the build words", `it is of tenant "acme", agent "x" alone`,
+			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
 		{
 			"a veto in the words",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
-			words, false, "keyword mend the build words", `its not_keyword "please mend" occurs in the text`,
+			words, false, "keyword mend the build words", `the not_keyword "please mend" occurs in the text`,
 		},
 		{
 			"another model",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Models: []string{"gpt-*", "o1"}})},
-			words, false, "keyword mend the build words", `it is for the models gpt-*, o1, not for "m-1"`,
+			words, false, "keyword mend the build words", `the lesson is for the models gpt-*, o1, not for "m-1"`,
 		},
 		{
 			"another target",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
-			words, false, "keyword mend the build words", `its targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
+			words, false, "keyword mend the build words", `the targets of the lesson are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
 			"one that is superseded", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
 				l := activeLesson("two", lesson.Trigger{Keywords: []string{"something else"}})
 				l.Supersedes = []string{"one"}
 				return l
-			}()}, words, false, "keyword mend the build words", "two supersedes it",
+			}()}, words, false, "keyword mend the build words", "two supersedes the lesson",
 		},
 	} {
 		q := c.query

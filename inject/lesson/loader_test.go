@@ -256,8 +256,8 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	}
 	reports := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, keys)
-	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(reports)) > 0 {
-		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, problems[0].Quarantined = true, problems[0].Error() with "it holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
+	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file holds a secret (some_key)") || len(book.Match(reports)) > 0 {
+		t.Fatalf(`got error %v, problems %v, want no error, one entry in problems, problems[0].Quarantined = true, problems[0].Error() with "the file holds a secret (some_key)" and an empty book.Match(asked)`, err, problems)
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

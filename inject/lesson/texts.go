@@ -196,7 +196,7 @@ func (e *entry) waitReason() string {
 	case l.State != Quarantined || l.Approval.Source != "":
 		return ""
 	case len(e.secretKinds) > 0:
-		return "it holds a secret (" + strings.Join(e.secretKinds, ", ") + ")"
+		return "the file holds a secret (" + strings.Join(e.secretKinds, ", ") + ")"
 	case l.unseen():
 		return "the injection scan has a finding in the text; `precept lessons lint` prints it"
 	}

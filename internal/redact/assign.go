@@ -24,11 +24,8 @@ func (m *matcher) assignment(i int) hit {
 		return hit{}
 	}
 	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 {
-		if foreignPassword(s[m.last:end]) {
-			return m.assignedValue(i, p, passwordClass, shape{keyed: end < i && isQuote(s[end])})
-		}
-		if foreignToken(s[m.last:end]) {
-			return m.assignedValue(i, p, secretClass, shape{keyed: end < i && isQuote(s[end])})
+		if class := classOfForeign(s[m.last:end]); class != noClass {
+			return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end])})
 		}
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
@@ -59,6 +56,17 @@ func (m *matcher) assignment(i int) hit {
 		}
 	}
 	return m.assignedValue(i, p, class, sh)
+}
+
+// classOfForeign returns the class of a label in another alphabet at the end of text.
+func classOfForeign(text []byte) keyClass {
+	switch {
+	case foreignPassword(text):
+		return passwordClass
+	case foreignToken(text):
+		return secretClass
+	}
+	return noClass
 }
 
 // classOfAssigned returns the class of the name at start that is followed by a sign.

@@ -30,7 +30,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		if created && s.options.Ready == nil {
 			place := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
-				place = "it holds until precept stops"
+				place = "the token holds until precept stops"
 			}
 			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), place)
 			s.showsLinks = true

@@ -68,7 +68,7 @@ func TestEveryWorkerStartsAndStops(t *testing.T) {
 	saved(t, source)("{}\n")
 	everywhere := map[string]int{
 		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
-		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*shared[...]).run": 2,
+		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
 	}
 	running(t, source, everywhere)
 	running(t, source, map[string]int{
