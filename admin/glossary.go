@@ -108,7 +108,10 @@ type stat struct {
 	href  string // page with the sessions or lessons behind the value; empty: no link
 }
 
-func statOf(key, value, note, tone string) stat { return stat{termOf(key), value, note, tone, ""} }
+// statOf returns a figure. A long amount breaks before its currency.
+func statOf(key, value, note, tone string) stat {
+	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
+}
 
 // linked returns the figure with a link to the sessions or lessons behind its value.
 func (s stat) linked(href string) stat {

@@ -48,7 +48,7 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/sessions":            {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
 		"/":                    {"1 000 000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
-		"/lessons/helpful":     {"10.00\u00a0USD", "0.0010\u00a0USD an injection"},
+		"/lessons/helpful":     {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model":    {"Cost a session", "10.5000"},
 		"/api/sessions":        {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions": {`"cost":10.5`, `"cost":2`, `"cost":null`},

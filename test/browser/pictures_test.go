@@ -243,8 +243,18 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
-		t.Fatalf("got address %q, error %v, want no error", address, err)
+	for range 60 { // until the numbers of the page are counted
+		if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
+			t.Fatalf("got address %q, error %v, want no error", address, err)
+		}
+		waits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`/being (read|counted)/.test(document.querySelector("main").textContent)`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !waits {
+			break
+		}
+		time.Sleep(time.Second)
 	}
 	time.Sleep(300 * time.Millisecond) // charts are drawn after the load event
 	raw, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
