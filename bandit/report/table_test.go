@@ -69,6 +69,19 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A table of lessons without a match has their names only, once for each lesson. A lesson on trial keeps its row.
+func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
+	r := report.Build(report.Input{Now: noon})
+	for _, slug := range []string{"first", "first~like", "second"} {
+		r.Lessons = append(r.Lessons, report.Row{Slug: slug, State: "active", Verdict: report.Unproven})
+	}
+	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
+	got := text(t, r)
+	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
+		t.Errorf("got %s, want one sentence with first and second, and a row of on-trial", got)
+	}
+}
+
 // alarming returns a report with every alarm and with trials in all states.
 func alarming() report.Report {
 	r := report.Build(fleet())

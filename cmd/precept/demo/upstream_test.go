@@ -148,3 +148,17 @@ func TestSummary(t *testing.T) {
 		}
 	}
 }
+
+// The usage of a request counts the prompt of a usual agent: a lesson of 40 tokens is no tenth of the cost.
+func TestUsageCountsTheUsualPrompt(t *testing.T) {
+	rec := httptest.NewRecorder()
+	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(last(1))))
+	var res struct {
+		Usage struct {
+			Prompt int `json:"prompt_tokens"`
+		}
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil || res.Usage.Prompt < promptTokens {
+		t.Errorf("got %d tokens of the prompt, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
+	}
+}
