@@ -46,7 +46,8 @@ type inspectedLine struct {
 	panicked any
 }
 
-// startInspectors starts n goroutines that inspect lines, and one that delivers the findings. close ends them.
+// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings. close
+// ends all of these goroutines.
 func startInspectors(n int, emit func(Finding) error) *inspectors {
 	p := &inspectors{emit: emit, judge: (*inspectedLine).judge, work: make(chan *inspectedLine, n), ordered: make(chan *inspectedLine, 2*n)}
 	for range n {

@@ -58,7 +58,8 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the command's name with its forcingOption, if it has one.
+// nameWithForce returns the name of the command, followed by the forcing option if the command has one:
+// "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag

@@ -85,7 +85,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		case err == nil, errors.Is(err, guard.ErrPanicked):
 		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
-		default: // a fault of one tenant, such as a corrupt counter, does not stop the others
+		default: // the loop continues: other tenants are followed despite a corrupt counter of one tenant
 			faults = append(faults, err)
 		}
 	}

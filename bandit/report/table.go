@@ -65,7 +65,8 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows that no session has matched. Such a row says nothing but its name.
+// splitUnmatched separates the rows of lessons that no session has matched. Only the name of such a row is
+// printed: the row has no number, verdict or trial.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]

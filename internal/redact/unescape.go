@@ -23,7 +23,7 @@ func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
 
-// unit is one escape: its bytes in the escaped text (raw), and the bytes that replace it in the
+// unit is one escape: the bytes of the escape in the escaped text (raw), and the replacing bytes in the
 // unescaped text (decoded).
 type unit struct {
 	decoded, raw       int32 // offsets

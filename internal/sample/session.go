@@ -87,7 +87,7 @@ func repairs(later, e *Exchange) bool {
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// add adds an exchange to kept, its items, its events, and its part.
+// add appends an exchange to the history: its reply, and the calls, results and events of its items.
 func (h *history) add(e *Exchange) {
 	var before *Reply
 	if n := len(h.kept); n > 0 {

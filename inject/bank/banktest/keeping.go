@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// citations tests that new evidence is added once, that its number is limited, and that evidence with a
-// secret is refused.
+// citations tests that equal evidence is stored once, that a lesson has a limited number of references, and
+// that evidence with a secret is refused.
 func citations(t *testing.T, d *desk) {
 	t.Helper()
 	if _, err := d.Bank.Put(t.Context(), "a/one.md", person("one"), "ann"); err != nil {
