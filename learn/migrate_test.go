@@ -117,8 +117,10 @@ func TestReportDuringAMigration(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		endLease()
+		// On a busy machine the process may end its migration before the kill.
+		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
-		if err != nil || done.Sessions == 0 {
+		if err != nil || done.Sessions == 0 && !ended {
 			t.Errorf("migrate: got %+v, error %v, want some sessions", done, err)
 		}
 		t.Logf("%+v; %d batches before the first freeze", done, frozen)
