@@ -472,14 +472,14 @@ func score(id string, minute int, y float64) feedback.Entry {
 func same[T comparable](t testing.TB, what string, have, want T) {
 	t.Helper()
 	if have != want {
-		t.Errorf("%s: have %v, want %v", what, have, want)
+		t.Errorf("%s: got %v, want %v", what, have, want)
 	}
 }
 
 func sameList[T comparable](t testing.TB, what string, have, want []T) {
 	t.Helper()
 	if !slices.Equal(have, want) {
-		t.Errorf("%s: have %v, want %v", what, have, want)
+		t.Errorf("%s: got %v, want %v", what, have, want)
 	}
 }
 

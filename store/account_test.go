@@ -20,7 +20,7 @@ import (
 func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.beginSession(us, "s", picked(true))
+	r.beginSession(tenantA, "s", picked(true))
 	x1, b1 := r.startTurn("s", 1)
 	r.startTurn("s", 2)
 	r.deliver()
@@ -42,7 +42,7 @@ func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	r.endTurn(x5, b5)
 	r.deliver()
 	same(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
-	list, err := r.backend.Exchanges(t.Context(), us, idOf("s"))
+	list, err := r.backend.Exchanges(t.Context(), tenantA, idOf("s"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (r *rig) archived(n int, change func(i int, rec *session.Record)) {
 		name := fmt.Sprint("s", i)
 		at := r.clock.now().Add(time.Duration(i) * time.Second)
 		rec := &session.Record{
-			Identity: session.Identity{ID: idOf(name), Tenant: us, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
+			Identity: session.Identity{ID: idOf(name), Tenant: tenantA, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
 			Thread:   session.Thread{Turns: 1},
 		}
 		if change != nil {
@@ -44,7 +44,7 @@ func (r *rig) archived(n int, change func(i int, rec *session.Record)) {
 // browse lists sessions of us.
 func (r *rig) browse(q store.SessionQuery) store.SessionList {
 	r.t.Helper()
-	q.Tenant = us
+	q.Tenant = tenantA
 	list, err := r.archive.Browse(r.t.Context(), q)
 	if err != nil {
 		r.t.Fatal(err)
@@ -96,7 +96,7 @@ func TestBrowseByPages(t *testing.T) {
 		same(t, fmt.Sprintf("%+v", q), len(seen), want)
 	}
 	same(t, "an unknown place", errors.Is(func() error {
-		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: us, After: "x"})
+		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrPlace), true)
 	same(t, "another tenant", func() int {
@@ -131,12 +131,12 @@ func TestBrowseByReward(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
-		r.postFeedback(us, r.played(name, picked(true)), score("f-"+name, 1, reward))
+		r.postFeedback(tenantA, r.played(name, picked(true)), score("f-"+name, 1, reward))
 	}
 	r.played("silent", picked(false))
 	r.deliver()
 	r.age()
-	r.beginSession(us, "fresh", picked(true))
+	r.beginSession(tenantA, "fresh", picked(true))
 	r.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
 		same(t, verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
@@ -144,7 +144,7 @@ func TestBrowseByReward(t *testing.T) {
 	low, high := 0.2, 0.7
 	same(t, "a range", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
 	same(t, "by name", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	same(t, "by id", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(us, session.SpaceName, "best").String()})), " "), "best")
+	same(t, "by id", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
 	same(t, "by no name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
@@ -200,9 +200,9 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 		x.Reply.Text = strings.Repeat("ä", most)
 	})
 	c.onlyOwnBlocks()
-	r.postFeedback(us, c.id, score("f1", 1, 0.8))
-	r.postFeedback(us, c.id, score("f2", 2, 0.1))
-	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+	r.postFeedback(tenantA, c.id, score("f1", 1, 0.8))
+	r.postFeedback(tenantA, c.id, score("f2", 2, 0.1))
+	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,19 +231,19 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	if tr.Rewarded.Counted != nil {
 		t.Error("an open session is counted")
 	}
-	rest, err := r.archive.Transcript(r.t.Context(), us, "story", 2)
+	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
 		t.Errorf("from the third on: %d turns, next %d, %v", len(rest.TurnItems), rest.Next, err)
 	}
-	beyond, err := r.archive.Transcript(r.t.Context(), us, c.id.String(), 99)
+	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
 		t.Errorf("from beyond: %+v, %v", beyond.Next, err)
 	}
-	shown, err := r.archive.Block(r.t.Context(), us, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
+	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
 		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
-	if other, err := r.archive.Block(r.t.Context(), us, c.id.String(), "no-such"); err != nil || other != "" {
+	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
 		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
 	}
 	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
@@ -297,14 +297,14 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	}
 	hide(nil, []string{"cod*"}, nil)
 	same(t, "by agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
-	if _, err := r.archive.Transcript(r.t.Context(), us, "story", 0); !errors.Is(err, store.ErrNoSession) {
+	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("by agent: %v", err)
 	}
 	same(t, "by agent, by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
-	hide(nil, nil, []string{us})
+	hide(nil, nil, []string{tenantA})
 	same(t, "by tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	hide([]string{"make"}, nil, nil)
-	tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
 		t.Errorf("by path: %+v, %v", tr.TurnItems, err)
 	}
@@ -323,7 +323,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	})
 	c.deliverAll()
 	task := func() string {
-		tr, err := r.archive.Transcript(r.t.Context(), us, "story", 0)
+		tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 	}
 	c.deliverAll()
 	var parts, read, longest int
-	err := r.archive.EachPart(t.Context(), us, "story", func(part *store.Transcript) error {
+	err := r.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
 			t.Errorf("a part begins at %d of %d, want %d of %d", part.From, part.Exchanges, read, turns)
@@ -382,13 +382,13 @@ func TestBrowseSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
-		r.postFeedback(us, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
+		r.postFeedback(tenantA, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
 		r.clock.add(time.Minute)
 	}
 	r.deliver()
 	r.age()
 	browseSamples := func(q store.SampleQuery) store.SampleList {
-		q.Filter.Tenant = us
+		q.Filter.Tenant = tenantA
 		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
 		if err != nil {
 			t.Fatal(err)

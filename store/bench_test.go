@@ -23,10 +23,10 @@ func (r *rig) offerBatch(n, size int) {
 	for i := range batchOf {
 		name := fmt.Sprint("s", i%50)
 		if n == 0 && i < 50 {
-			r.beginSession(us, name, picked(true))
+			r.beginSession(tenantA, name, picked(true))
 		}
 		r.note(session.EchoKey(n*batchOf+i), idOf(name))
-		x := exchange(us, name, n*batchOf+i, r.clock.now())
+		x := exchange(tenantA, name, n*batchOf+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
 			r.t.Fatal("a turn was refused")
@@ -97,10 +97,10 @@ func BenchmarkRecover(b *testing.B) {
 // BenchmarkAcquireAndRelease measures the cost of the session for a request.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	r := newRig(b, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	b.ReportAllocs()
 	for b.Loop() {
-		ses, _ := r.store.Acquire(b.Context(), us, id)
+		ses, _ := r.store.Acquire(b.Context(), tenantA, id)
 		r.store.Release(ses, store.Decided)
 	}
 }
@@ -111,7 +111,7 @@ func BenchmarkNewText(b *testing.B) {
 	items, size := sources(b, 537<<10)
 	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
-		x := exchange(us, fmt.Sprint("s", n), 1, when)
+		x := exchange(tenantA, fmt.Sprint("s", n), 1, when)
 		x.New = append([]json.RawMessage(nil), items...)
 		r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 		r.deliver()
@@ -150,7 +150,7 @@ func BenchmarkReadSession(b *testing.B) {
 			if size > 0 {
 				r, _ = cachedRig(b, size)
 			}
-			id := r.beginSession(us, "s", trial.Assignment{})
+			id := r.beginSession(tenantA, "s", trial.Assignment{})
 			for turn := range 20 {
 				r.large("s", turn+1, 2<<10)
 			}

@@ -28,9 +28,9 @@ func TestCrashAtEachStep(t *testing.T) {
 		r.deliver()
 		crash()
 	}
-	r.store.Begin(exchange(us, "open", 1, r.clock.now()))
+	r.store.Begin(exchange(tenantA, "open", 1, r.clock.now()))
 	for round := 1; round <= 5; round++ {
-		r.beginSession(us, "s", picked(true))
+		r.beginSession(tenantA, "s", picked(true))
 		x, begun := r.startTurn("s", 2*round)
 		_, gone := r.startTurn("gone", round)
 		r.offer("s", 2*round+1)
@@ -74,7 +74,7 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 	r.t.Helper()
 	for _, name := range names {
 		turns := map[int]bool{}
-		list, err := r.backend.Exchanges(r.t.Context(), us, idOf(name))
+		list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
 		add := func(f turnState) *modelTurn {
-			m := &modelTurn{x: exchange(us, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), turnState: f}
+			m := &modelTurn{x: exchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), turnState: f}
 			turns = append(turns, m)
 			return m
 		}
@@ -186,7 +186,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 					m.turnState, m.recorded = dropped, false
 				}
 			},
-			"session": func() { r.beginSession(us, "s0", picked(true)) },
+			"session": func() { r.beginSession(tenantA, "s0", picked(true)) },
 			"fail": func() {
 				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
@@ -219,7 +219,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
-			list, err := r.backend.Exchanges(t.Context(), us, idOf(name))
+			list, err := r.backend.Exchanges(t.Context(), tenantA, idOf(name))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -250,7 +250,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 	r := newRig(t, nil)
 	r.backend.down()
 	for turn := 1; turn <= turns; turn++ {
-		r.beginSession(us, "s", picked(true))
+		r.beginSession(tenantA, "s", picked(true))
 		r.large("s", turn, 2<<10)
 		r.startTurn("open", turn)
 		r.note(replyKey, idOf("s"))

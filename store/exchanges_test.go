@@ -26,7 +26,7 @@ func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
 // read returns the number of exchanges that a reader sees.
 func (r *rig) read(id session.ID) int {
 	r.t.Helper()
-	list, err := r.store.Exchanges(r.t.Context(), us, id)
+	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestExchangesAreReadOnce(t *testing.T) {
 	r.cached(cache, id)
 	misses := cache.Misses()
 	for range 10 {
-		list, err := r.store.Exchanges(t.Context(), us, id)
+		list, err := r.store.Exchanges(t.Context(), tenantA, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
 			t.Fatalf("got list %+v, error %v, want no error, one entry in list, Turn = 1 and non-empty New", list, err)
 		}
@@ -60,6 +60,7 @@ func TestExchangesAreReadOnce(t *testing.T) {
 	same(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
+// must returns v, and panics on an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -101,8 +102,8 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 	t.Parallel()
 	for what, forget := range map[string]func(r *rig) error{
-		"a session": func(r *rig) error { _, err := r.store.ForgetSession(r.t.Context(), us, "s"); return err },
-		"a tenant":  func(r *rig) error { _, err := r.store.ForgetTenant(r.t.Context(), us); return err },
+		"a session": func(r *rig) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
+		"a tenant":  func(r *rig) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
 	} {
 		r, cache := cachedRig(t, 1<<20)
 		id := r.played("s", trial.Assignment{})
@@ -153,7 +154,7 @@ func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	r, cache := cachedRig(t, 1<<20)
 	id := r.played("s", trial.Assignment{})
 	r.cached(cache, id)
-	second := exchange(us, "s", 2, r.clock.now())
+	second := exchange(tenantA, "s", 2, r.clock.now())
 	if err := r.store.Imported(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,12 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: i%3 > 0}}
 		}
 	})
-	recent, err := r.archive.Recent(t.Context(), us, time.Time{}, time.Time{})
+	recent, err := r.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Arm: store.ArmWithheld}} {
-		q.Tenant, q.Limit = us, store.MaxRows
+		q.Tenant, q.Limit = tenantA, store.MaxRows
 		f := recent.Facets(&q)
 		same(t, "counted", f.Counted, len(r.browse(q).Sessions))
 		for _, v := range f.Agents {
@@ -79,7 +79,7 @@ func TestRowWithoutFactsHasGaps(t *testing.T) {
 func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	run := session.RunKey(us, "nightly")
+	run := session.RunKey(tenantA, "nightly")
 	r.archived(4, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
@@ -89,7 +89,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	if _, err := r.backend.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
+	if _, err := r.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	list := r.browse(store.SessionQuery{Run: "nightly"})

@@ -15,9 +15,9 @@ import (
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	same(t, "status", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	same(t, "status of a repetition", r.post(us, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	id := r.beginSession(us, "s", picked(true))
+	same(t, "status", r.post(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "status of a repetition", r.post(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .7)
@@ -28,17 +28,17 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	list := make([]feedback.Entry, session.MaxFeedback+2)
 	for i := range list {
 		list[i] = score(fmt.Sprint(i), 1, .7)
 	}
-	same(t, "no poster waits for an answer", r.store.PostFeedback(r.t.Context(), us, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "no poster waits for an answer", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
 	same(t, "touched by new feedback", len(r.store.Touched()), 1)
 	same(t, "left out", r.store.Tally.FeedbackFull.Load(), 2)
-	if _, err := r.store.Post(r.t.Context(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
+	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("a full set: %v", err)
 	}
 	same(t, "touched by refused feedback", len(r.store.Touched()), 0)
@@ -48,25 +48,25 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
-	r.store.HoldKeys("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clock.now()})
-	same(t, "held", r.post(us, replyKey, score("a", 1, .7)), joined)
+	r.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: r.clock.now()})
+	same(t, "held", r.post(tenantA, replyKey, score("a", 1, .7)), joined)
 	r.store.ReleaseKeys("req", true)
-	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
+	same(t, "waiting", r.post(tenantA, replyKey, score("a", 2, .7)), joined)
 	r.backend.down()
 	for range 3 {
 		r.wait(time.Second)
-		same(t, "on the disk", r.post(us, replyKey, score("a", 3, .7)), joined)
+		same(t, "on the disk", r.post(tenantA, replyKey, score("a", 3, .7)), joined)
 	}
 	r.backend.up()
 	r.wait(time.Second)
-	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
+	same(t, "in the backend", r.post(tenantA, replyKey, score("a", 4, .7)), joined)
 	r = r.restart(nil)
-	same(t, "after a restart", r.post(us, replyKey, score("a", 5, .7)), joined)
-	r.store.HoldKeys("out", session.Echo{Tenant: us, Key: replyKey + 1, ID: id, At: r.clock.now()})
+	same(t, "after a restart", r.post(tenantA, replyKey, score("a", 5, .7)), joined)
+	r.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: r.clock.now()})
 	r.store.ReleaseKeys("out", false)
-	same(t, "dropped", r.post(us, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "dropped", r.post(tenantA, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
 // Parked feedback joins keys that come after a restart, each key in a separate batch.
@@ -74,11 +74,11 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
-		r.post(us, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
+		r.post(tenantA, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
 	}
 	r = r.restart(nil)
 	for i := range 5 { // each in a separate batch
-		id := r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.note(replyKey+session.EchoKey(i), id)
 		r.deliver()
 	}
@@ -95,16 +95,16 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	first := r.beginSession(us, "first", picked(true))
-	if err := r.backend.Park(r.t.Context(), us, replyKey+1, score("a", 1, 1)); err != nil {
+	first := r.beginSession(tenantA, "first", picked(true))
+	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, score("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	r.note(replyKey+1, first)
 	r.deliver()
-	if err := r.backend.Park(r.t.Context(), us, replyKey, score("b", 1, .3)); err != nil {
+	if err := r.backend.Park(r.t.Context(), tenantA, replyKey, score("b", 1, .3)); err != nil {
 		t.Fatal(err)
 	}
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.note(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .3)
@@ -113,8 +113,8 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.post(us, replyKey, score("a", 1, .7))
-	id := r.beginSession(us, "s", picked(true))
+	r.post(tenantA, replyKey, score("a", 1, .7))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.note(replyKey, id)
 	r.backend.failNext("join", 2, errDown)
 	r.deliver()
@@ -130,7 +130,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 func TestKeyDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	looks := 0
 	r.backend.onCall(func(op string) {
 		if op != "echo" {
@@ -140,7 +140,7 @@ func TestKeyDuringParkingIsFound(t *testing.T) {
 			r.note(replyKey, id)
 		}
 	})
-	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	same(t, "status", r.post(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	r.backend.onCall(nil)
 	r.deliver()
 	r.age()
@@ -152,11 +152,11 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
+		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
 	})
 	r.note(replyKey, ses.Record.Identity.ID)
-	same(t, "status", r.post(us, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	same(t, "status", r.post(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	same(t, "another tenant's view", r.post("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
 	r.store.Release(ses, store.Decided)
 	r.deliver()
@@ -167,8 +167,8 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	list := session.Candidates(us, "s")
-	got, err := r.store.Post(r.t.Context(), us, list, replyKey, score("a", 1, 1))
+	list := session.Candidates(tenantA, "s")
+	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("among many: %+v %v", got, err)
 	}
@@ -177,7 +177,7 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 		t.Errorf("another tenant's session: %+v %v", got, err)
 	}
 	r = r.restart(nil)
-	if got, err = r.store.Post(r.t.Context(), us, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
+	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
 		t.Errorf("from the database: %+v %v", got, err)
 	}
 }
@@ -188,9 +188,9 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.age()
-	list, err := r.backend.NewestSamples(r.t.Context(), us, session.ListRange{Limit: 10})
+	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
 		t.Fatalf("got len(List) %d, error %v, want no error and one entry in List", len(list.List), err)
 	}
@@ -202,7 +202,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 			{SampleID: list.List[0].Sample.ID},
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
-			if got, err := r.store.Rate(r.t.Context(), us, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
+			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
 				t.Errorf("%+v: got %+v, error %v, want no error and got = %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
@@ -212,7 +212,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		}
 		r = r.restart(nil)
 	}
-	if got, err := r.store.Rate(r.t.Context(), us, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
+	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
 		t.Errorf("a run that is to come: %+v %v", got, err)
 	}
 }
@@ -244,8 +244,8 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(o *store.Options) { o.Sentiment = c.sentiment })
-			id := r.beginSession(us, "s", picked(true))
-			r.store.Offer(store.Turn{Exchange: exchange(us, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
+			id := r.beginSession(tenantA, "s", picked(true))
+			r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
 			r.deliver()
 			same(t, "reward", r.reward(id), c.want)
 		})
@@ -256,8 +256,8 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
-	r.store.Offer(store.Turn{Exchange: exchange(us, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+	id := r.beginSession(tenantA, "s", picked(true))
+	r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 	r.backend.failNext("feedback", 2, errDown)
 	for range 3 {
 		r.deliver()
@@ -277,12 +277,12 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
-			id := r.beginSession(us, "s", picked(true))
+			id := r.beginSession(tenantA, "s", picked(true))
 			r.deliver()
 			for i := range blocks {
 				list := make([]session.Echo, each)
 				for k := range list {
-					list[k] = session.Echo{Tenant: us, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
+					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
 				}
 				if held {
 					r.store.HoldKeys(fmt.Sprint(i), list...)
@@ -290,7 +290,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 					r.store.Note(list...)
 				}
 			}
-			late := session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()}
+			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()}
 			add := func() {
 				if held {
 					r.store.HoldKeys("late", late)
@@ -299,7 +299,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				}
 			}
 			add()
-			same(t, "beyond the bound", r.post(us, key, score("a", 1, 1)).Status, store.Parked)
+			same(t, "beyond the bound", r.post(tenantA, key, score("a", 1, 1)).Status, store.Parked)
 			for i := range blocks {
 				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
@@ -307,7 +307,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				r.deliver()
 			}
 			add()
-			same(t, "with room", r.post(us, key, score("b", 1, 1)).Status, store.Joined)
+			same(t, "with room", r.post(tenantA, key, score("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

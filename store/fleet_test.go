@@ -87,13 +87,13 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
-		id := a.beginSession(us, "s", picked(true))
+		id := a.beginSession(tenantA, "s", picked(true))
 		ses := a.store.Resident(id)
-		x := exchange(us, "s", 1, a.clock.now())
-		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: us, Key: replyKey, ID: id, At: a.clock.now()})
+		x := exchange(tenantA, "s", 1, a.clock.now())
+		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
-		there, late := b.store.Acquire(t.Context(), us, id)
+		there, late := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil || late || len(there.Record.Assignment.Picks) != 1 {
 			t.Fatalf("the session at the other replica: %+v, late %v", there, late)
 		}
@@ -108,7 +108,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := replicas(t, nil)
-		id := a.beginSession(us, "s", picked(true))
+		id := a.beginSession(tenantA, "s", picked(true))
 		a.backend.onCall(func(op string) {
 			if op == "write" {
 				time.Sleep(5 * time.Second)
@@ -116,7 +116,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		})
 		ses := a.store.Resident(id)
 		before := time.Now()
-		a.store.Publish(ses, nil, exchange(us, "s", 1, a.clock.now()), nil, 0)
+		a.store.Publish(ses, nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		if waited := time.Since(before); waited > 100*time.Millisecond {
 			t.Errorf("Publish waited for %v", waited)
 		}
@@ -132,12 +132,12 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, envOut(t))
-		id := a.beginSession(us, "s", picked(true))
+		id := a.beginSession(tenantA, "s", picked(true))
 		a.change(id, store.Decided, func(rec *session.Record) {
 			rec.Thread.Items = 4
 			rec.Await(1)
 		})
-		x := exchange(us, "s", 1, a.clock.now())
+		x := exchange(tenantA, "s", 1, a.clock.now())
 		readsEnv(x)
 		ses := a.store.Resident(id)
 		a.store.Publish(ses, nil, x, nil, 0)
@@ -145,12 +145,12 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 		_, ok := a.row(id)
 		same(t, "the session has a row", ok, false)
 		for name, late := range map[string]bool{"asked": false, "without an answer": true} {
-			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: b.clock.now()}}
+			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.Recall(t.Context(), rec, 4, late)
 			same(t, "hidden items, "+name, rec.Thread.Items, 4)
 			same(t, "silent, "+name, rec.Silent(), true)
 		}
-		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: us, Name: "other", Started: b.clock.now()}}
+		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.Recall(t.Context(), other, 4, false)
 		same(t, "hidden items of another session", other.Thread.Items, 0)
 	})
@@ -161,9 +161,9 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
-		id := a.sessionWithWord(us, word)
+		id := a.sessionWithWord(tenantA, word)
 		time.Sleep(time.Second)
-		there, _ := b.store.Acquire(t.Context(), us, id)
+		there, _ := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil {
 			t.Fatal("the other replica does not know the session")
 		}
@@ -172,10 +172,10 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		same(t, "turns before", a.exchanges(id), 2)
 		a.forget(word)
-		x := exchange(us, word, 3, b.clock.now().Add(-time.Second)) // a turn in flight
+		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in flight
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durable)
-		same(t, "in memory", b.inMemory(us, id), false)
+		same(t, "in memory", b.inMemory(tenantA, id), false)
 		sameList(t, "turns", a.stored(word), nil)
 		_, ok := a.row(id)
 		same(t, "the row is there", ok, false)
@@ -190,15 +190,15 @@ func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	row, _ := r.row(id)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
 	same(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
-	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: us, ID: idOf("x")}).Thread.Turns, 0)
+	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: idOf("x")}).Thread.Turns, 0)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
 	same(t, "turns of the row", r.store.Newest(&row).Thread.Turns, 1)
-	of, ok, err := r.store.Member(t.Context(), us, id)
+	of, ok, err := r.store.Member(t.Context(), tenantA, id)
 	same(t, "the session is known", fmt.Sprint(of.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = r.store.Member(t.Context(), "them", id)
 	same(t, "to another tenant", fmt.Sprint(ok, err), "false <nil>")
@@ -234,7 +234,7 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	kept, out, answers := exchange(us, "kept", 1, when), exchange(us, "out", 1, when), exchange(us, "answers", 1, when)
+	kept, out, answers := exchange(tenantA, "kept", 1, when), exchange(tenantA, "out", 1, when), exchange(tenantA, "answers", 1, when)
 	kept.Reply.Text = "ask amy@example.com"
 	readsEnv(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})

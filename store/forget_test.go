@@ -34,7 +34,7 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 // forget forgets a session of us, which exists.
 func (r *rig) forget(name string) {
 	r.t.Helper()
-	if n, err := r.store.ForgetSession(r.t.Context(), us, name); n != 1 || err != nil {
+	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
 		r.t.Fatalf("forgot %d, %v", n, err)
 	}
 }
@@ -43,13 +43,13 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		id, other := r.sessionWithWord(us, word+"-1"), r.sessionWithWord(us, "quiet")
+		id, other := r.sessionWithWord(tenantA, word+"-1"), r.sessionWithWord(tenantA, "quiet")
 		r.age()
-		before := r.counters(us)
+		before := r.counters(tenantA)
 		r.forget(word + "-1")
 		same(t, "its exchanges", r.exchanges(id), 0)
 		same(t, "the other's", r.exchanges(other), 1)
-		same(t, "counters", r.counters(us), before)
+		same(t, "counters", r.counters(tenantA), before)
 	})
 }
 
@@ -64,7 +64,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		e := score("early", 1, 1)
 		e.Comment = word
 		r.post("acme", 77, e)
-		other := r.beginSession(us, "quiet", picked(true))
+		other := r.beginSession(tenantA, "quiet", picked(true))
 		r.deliver()
 		if len(files(t, r.dir, word)) == 0 {
 			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
@@ -74,7 +74,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		}
 		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
 		same(t, "a session is in memory", r.inMemory("acme", first), false)
-		same(t, "another tenant's session is in memory", r.inMemory(us, other), true)
+		same(t, "another tenant's session is in memory", r.inMemory(tenantA, other), true)
 	})
 }
 
@@ -84,21 +84,21 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		id := r.sessionWithWord(us, "busy")
+		id := r.sessionWithWord(tenantA, "busy")
 		held := r.store.Resident(id)
 		began := r.clock.now()
 		r.clock.add(time.Second)
 		r.forget("busy")
 		r.clock.add(time.Second)
 		r.store.Release(held, store.Decided)
-		r.store.Offer(store.Turn{Exchange: exchange(us, "busy", 2, began), Size: 100})
+		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, began), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
 			t.Error("the row is back")
 		}
 		same(t, "exchanges of before", r.exchanges(id), 0)
 		same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 1)
-		r.beginSession(us, "busy", picked(true))
+		r.beginSession(tenantA, "busy", picked(true))
 		r.offer("busy", 1)
 		r.deliver()
 		same(t, "exchanges of after", r.exchanges(id), 1)
@@ -115,7 +115,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var be *lossyBackend
 				r := runRig(t, inFleet(&be, "one"))
-				id := r.sessionWithWord(us, "busy")
+				id := r.sessionWithWord(tenantA, "busy")
 				held := r.store.Resident(id)
 				be.announced = func() { // earlier rows are delivered by then
 					held.Record.Mutex.Lock()
@@ -125,7 +125,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 					time.Sleep(time.Second) // the recorder takes the row
 				}
 				if tenant {
-					n, err := r.store.ForgetTenant(t.Context(), us)
+					n, err := r.store.ForgetTenant(t.Context(), tenantA)
 					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget("busy")
@@ -135,7 +135,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 					t.Error("the row is back")
 				}
 				r.clock.add(time.Second)
-				r.beginSession(us, "busy", picked(true))
+				r.beginSession(tenantA, "busy", picked(true))
 				r.deliver()
 				if _, ok := r.row(id); !ok {
 					t.Error("the next session of that name has no row")
@@ -155,14 +155,14 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 			inFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		r.beginSession(us, "first", picked(true)) // is delivered, and the pause begins
+		r.beginSession(tenantA, "first", picked(true)) // is delivered, and the pause begins
 		time.Sleep(time.Second)
-		gone, stays := r.beginSession(us, "gone", picked(true)), r.beginSession(us, "stays", picked(true))
+		gone, stays := r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "stays", picked(true))
 		time.Sleep(time.Second)
 		if _, ok := r.row(gone); ok {
 			t.Fatal("the row does not wait: this test cannot fail")
 		}
-		be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
+		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
 		time.Sleep(2 * time.Second)
 		r.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -181,17 +181,17 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	r.backend.down()
-	gone, stays := r.beginSession(us, "gone", picked(true)), r.beginSession(us, "stays", picked(true))
+	gone, stays := r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "stays", picked(true))
 	for _, name := range []string{"gone", "stays"} {
 		r.offer(name, 1)
-		r.store.Offer(store.Turn{Exchange: exchange(us, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+		r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 		r.startTurn(name, 3)
-		r.note(session.EchoKeyOf(us, name), idOf(name))
+		r.note(session.EchoKeyOf(tenantA, name), idOf(name))
 	}
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
 		inFleet(&be, "one")(o)
-		be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"})
+		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"})
 	})
 	r.wait(durable)
 	_, rowOfGone := r.row(gone)
@@ -201,9 +201,9 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	sameList(t, "turns of the forgotten session", r.stored("gone"), nil)
 	sameList(t, "turns of the other session", r.stored("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"gone": 0, "stays": 1} {
-		key := session.EchoKeyOf(us, name)
+		key := session.EchoKeyOf(tenantA, name)
 		same(t, "keys of "+name, len(r.sessionsOf(key)), want)
-		entries, err := r.backend.Feedback(t.Context(), us, idOf(name))
+		entries, err := r.backend.Feedback(t.Context(), tenantA, idOf(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("feedback on %s: %+v, %v", name, entries, err)
 		}
@@ -217,7 +217,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.sessionWithWord(us, word)
+		r.sessionWithWord(tenantA, word)
 		r.offer("s", 1, 2)
 		var turn atomic.Int64
 		turn.Store(2)
@@ -250,9 +250,9 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.beginSession(us, "s", picked(true))
+		r.beginSession(tenantA, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
-		if n, err := r.store.ForgetSession(t.Context(), us, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
+		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
 			t.Errorf("forgot %d, %v", n, err)
 		}
 		r.forget("s")
@@ -263,7 +263,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		r.beginSession(us, "s", picked(true))
+		r.beginSession(tenantA, "s", picked(true))
 		r.forget("s")
 	})
 }
@@ -278,7 +278,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := openRig(t, t.TempDir(), &clock{}, nil)
 				r.backend.down()
-				r.beginSession(us, word, picked(true))
+				r.beginSession(tenantA, word, picked(true))
 				for turn := 1; turn <= 5; turn++ {
 					r.offer(word, 10+turn)
 					r.deliver()
@@ -290,14 +290,14 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				same(t, "stored of the damaged file", len(r.stored(word)) < 5, true)
 				same(t, "a damaged file names the session", len(r.spooled(word)) > 0, true)
 				r.run()
-				r.beginSession(us, word, picked(true))
+				r.beginSession(tenantA, word, picked(true))
 				r.offer(word, 1)
 				x, b := r.startTurn(word, 2)
 				time.Sleep(time.Second)
 				r.startTurn(word, 3) // begun, and not recorded yet
 				same(t, "files name the session", len(r.spooled(word)) > 0, true)
 				if tenant {
-					n, err := r.store.ForgetTenant(t.Context(), us)
+					n, err := r.store.ForgetTenant(t.Context(), tenantA)
 					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget(word)
@@ -349,19 +349,19 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			r.clock.add(d)
 			time.Sleep(3 * time.Second)
 		}
-		old := r.sessionWithWord(us, "old")
+		old := r.sessionWithWord(tenantA, "old")
 		later(20 * day)
-		young := r.sessionWithWord(us, "young")
+		young := r.sessionWithWord(tenantA, "young")
 		e := score("early", 1, 1)
 		e.At = r.clock.now()
-		r.post(us, 77, e)
+		r.post(tenantA, 77, e)
 		same(t, "exchanges of the old one in time", r.exchanges(old), 1)
 		later(11 * day)
 		same(t, "exchanges of the old one", r.exchanges(old), 0)
 		same(t, "of the young one", r.exchanges(young), 1)
 		same(t, "counted", r.store.Tally.Retired.Load(), 1)
-		keys := []session.EchoKey{session.EchoKeyOf(us, "r:old")}
-		if got, err := r.backend.FindEcho(t.Context(), us, keys); err != nil || len(got) != 0 {
+		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
+		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("keys of the old one: %v, %v", got, err)
 		}
 		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
@@ -381,15 +381,15 @@ func TestForgottenSessionIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		ids := []session.ID{r.beginSession(us, "gone", picked(true)), r.beginSession(us, "kept", picked(true))}
+		ids := []session.ID{r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "kept", picked(true))}
 		r.deliver()
 		for _, id := range ids {
-			r.store.Touch(us, id)
+			r.store.Touch(tenantA, id)
 			r.store.Touch("other", id)
 		}
 		r.forget("gone")
 		touched := r.store.Touched()
-		same(t, "the forgotten one", touched[session.Ref{Tenant: us, ID: ids[0]}], false)
+		same(t, "the forgotten one", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
 		same(t, "left", len(touched), 3)
 	})
 }

@@ -292,7 +292,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 		for range n {
 			turns++
 			x, b := r.startTurn("s", turns+1)
-			r.beginSession(us, "s", picked(true))
+			r.beginSession(tenantA, "s", picked(true))
 			x.Reply.Text = noise(turns, 1<<10)
 			if turns%10 == 0 {
 				r.clock.add(2 * time.Second)

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	us       = "default"
+	tenantA  = "default"
 	word     = "zanzibar" // a word that tests search for in files
 	closeAge = time.Hour
 	// durable is the time after which everything accepted is delivered, synced and checkpointed.
@@ -48,6 +48,7 @@ type clock struct {
 	ahead time.Duration
 }
 
+// now returns the time of the test: the time set with at, or else the machine's, moved by add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,6 +58,7 @@ func (c *clock) now() time.Time {
 	return c.at.Add(c.ahead)
 }
 
+// add moves the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,6 +94,7 @@ func (f *faulty) onCall(hook func(op string)) {
 	f.hook = hook
 }
 
+// call records the call of an operation, runs the hook, and returns the error that failNext has set.
 func (f *faulty) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
@@ -256,6 +259,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 	return r
 }
 
+// fail keeps the step of a reported failure.
 func (r *rig) fail(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -365,13 +369,14 @@ func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db
 // sessionsOf returns the sessions with a key.
 func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
-	found, late := r.store.Echoes(r.t.Context(), us, []session.EchoKey{key})
+	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
 		r.t.Error("the look-up of an echo was late")
 	}
 	return found[key]
 }
 
+// deliver writes everything queued to the backend.
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
 // wait advances the clock, with a delivery every second.
@@ -388,6 +393,7 @@ func (r *rig) balancedAccount(running bool) store.Account {
 	return booksOf(r.t, r.options.Queue.Path, running)
 }
 
+// booksOf reads the account of exchanges in the outbox, and fails the test unless the account balances.
 func booksOf(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
@@ -414,6 +420,7 @@ func (r *rig) account(running bool) string {
 	return textOf(r.balancedAccount(running))
 }
 
+// textOf returns the account as an equation: admitted = stored + spooled + incomplete + dropped.
 func textOf(b store.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
 	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
@@ -428,7 +435,7 @@ func (r *rig) idle() {
 	r.t.Helper()
 	same(r.t, "pending", r.store.Tally.Pending.Load(), 0)
 	offer := func(size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: exchange(us, "room", 1, r.clock.now()), Size: size})
+		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "room", 1, r.clock.now()), Size: size})
 	}
 	same(r.t, "all memory for exchanges is free", offer(r.options.Queue.MemoryBytes), true)
 	same(r.t, "and no more than that", offer(1), false)
@@ -475,6 +482,7 @@ func (r *rig) age() {
 	}
 }
 
+// settleRow closes one session as the learner does: samples, reward, and the counters "closed" and "rewarded".
 func (r *rig) settleRow(row *session.Row) error {
 	ctx := r.t.Context()
 	entries, heard, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
@@ -557,7 +565,7 @@ func (r *rig) inMemory(tenant string, id session.ID) bool {
 func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
-		if !r.store.Offer(store.Turn{Exchange: exchange(us, name, n, r.clock.now()), Size: 100}) {
+		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
 			r.t.Fatalf("turn %d was refused", n)
 		}
 	}
@@ -566,14 +574,14 @@ func (r *rig) offer(name string, turns ...int) {
 // large offers a turn of about the given size that does not compress, and reports whether the store
 // accepted the turn.
 func (r *rig) large(name string, turn, size int) bool {
-	x := exchange(us, name, turn, r.clock.now())
+	x := exchange(tenantA, name, turn, r.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
 // startTurn begins a turn, which is then under way.
 func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
-	x := exchange(us, name, turn, r.clock.now())
+	x := exchange(tenantA, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
@@ -588,7 +596,7 @@ func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 // played begins a session with one turn, and delivers both.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
-	id := r.beginSession(us, name, a)
+	id := r.beginSession(tenantA, name, a)
 	r.offer(name, 1)
 	r.deliver()
 	return id
@@ -596,7 +604,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 
 // note adds a key of a session.
 func (r *rig) note(key session.EchoKey, id session.ID) {
-	r.store.Note(session.Echo{Tenant: us, Key: key, ID: id, At: r.clock.now()})
+	r.store.Note(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
 }
 
 // postFeedback posts feedback on a known session.
@@ -635,7 +643,7 @@ func (r *rig) counters(tenant string) string {
 // counter returns one counter, summed over its days.
 func (r *rig) counter(scope, field string) (sum float64) {
 	r.t.Helper()
-	list, err := r.backend.Counters(r.t.Context(), us)
+	list, err := r.backend.Counters(r.t.Context(), tenantA)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -650,7 +658,7 @@ func (r *rig) counter(scope, field string) (sum float64) {
 // applied returns the settlement of a session.
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
-	a, err := r.backend.Applied(r.t.Context(), us, id)
+	a, err := r.backend.Applied(r.t.Context(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -671,7 +679,7 @@ func (r *rig) reward(id session.ID) float64 {
 // row returns the stored row of a session.
 func (r *rig) row(id session.ID) (session.Row, bool) {
 	r.t.Helper()
-	row, ok, err := r.backend.backend.Session(r.t.Context(), us, id)
+	row, ok, err := r.backend.backend.Session(r.t.Context(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -695,7 +703,7 @@ func (r *rig) rowTurns(id session.ID) int {
 // turnsOf returns the number of turns of a session as a request finds the session.
 func (r *rig) turnsOf(id session.ID) int {
 	r.t.Helper()
-	ses, late := r.store.Acquire(r.t.Context(), us, id)
+	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
 	if ses == nil || late {
 		r.t.Fatalf("session: %v, late %v", ses, late)
 	}
@@ -708,7 +716,7 @@ func (r *rig) turnsOf(id session.ID) int {
 // exchanges returns the number of a session's stored exchanges.
 func (r *rig) exchanges(id session.ID) int {
 	r.t.Helper()
-	list, err := r.backend.Exchanges(r.t.Context(), us, id)
+	list, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -718,7 +726,7 @@ func (r *rig) exchanges(id session.ID) int {
 // stored returns a session's stored turns with their outcomes.
 func (r *rig) stored(name string) (turns []string) {
 	r.t.Helper()
-	list, err := r.backend.Exchanges(r.t.Context(), us, idOf(name))
+	list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -767,6 +775,7 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
+// score returns the feedback of a person with the score y.
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -774,7 +783,8 @@ func score(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-func idOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }
+// idOf returns the id of the session of tenant A with a name.
+func idOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
 
 // optOutOf returns the opt-out of a path pattern.
 func optOutOf(t testing.TB, pattern string) *sample.OptOut {
@@ -793,21 +803,24 @@ func envOut(t testing.TB) func(o *store.Options) {
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
+// readsEnv makes the reply call a tool that reads an .env file, which opts the session out.
 func readsEnv(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
 
-func same[T comparable](t testing.TB, what string, have, want T) {
+// same fails the test if got and want differ; subject names the compared value in the message.
+func same[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
-	if have != want {
-		t.Errorf("%s: have %v, want %v", what, have, want)
+	if got != want {
+		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 
-func sameList[T comparable](t testing.TB, what string, have, want []T) {
+// sameList fails the test if two lists differ; subject names the compared list in the message.
+func sameList[T comparable](t testing.TB, subject string, got, want []T) {
 	t.Helper()
-	if !slices.Equal(have, want) {
-		t.Errorf("%s: have %v, want %v", what, have, want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 

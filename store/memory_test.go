@@ -27,13 +27,13 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := idOf("s")
-	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
 		t.Errorf("an unknown session: %v %v", ses, late)
 	}
 	if ses := r.store.Resident(id); ses != nil {
 		t.Errorf("in memory: %v", ses)
 	}
-	r.beginSession(us, "s", picked(true))
+	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
 	same(t, "turns", r.turnsOf(id), 1)
 	same(t, "look-ups while the session is in memory", r.backend.lookups(), 0)
@@ -52,26 +52,26 @@ func TestAcquireReportsALateBackend(t *testing.T) {
 	r := newRig(t, nil)
 	id := idOf("s")
 	r.backend.failNext("session", 1, errDown)
-	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || !late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("down: %v %v", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ses, late := r.store.Acquire(ended, us, id); ses != nil || !late {
+	if ses, late := r.store.Acquire(ended, tenantA, id); ses != nil || !late {
 		t.Errorf("out of time: %v %v", ses, late)
 	}
-	if m, late := r.store.Echoes(ended, us, []session.EchoKey{1}); m != nil || !late {
+	if m, late := r.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
 		t.Errorf("echoes out of time: %v %v", m, late)
 	}
-	row := session.Row{Tenant: us, ID: id, Started: r.clock.now(), Data: []byte("{half")}
+	row := session.Row{Tenant: tenantA, ID: id, Started: r.clock.now(), Data: []byte("{half")}
 	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	if ses, late := r.store.Acquire(t.Context(), us, id); ses != nil || !late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("damaged: %v %v", ses, late)
 	}
 	sameList(t, "reported", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m, late := r.store.Echoes(t.Context(), us, nil); m != nil || late {
+	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
 		t.Errorf("no keys: %v %v", m, late)
 	}
 }
@@ -85,7 +85,7 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	got := make([]*store.Session, n)
 	for i := range n {
 		wg.Go(func() {
-			got[i] = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: "s", Started: r.clock.now()}})
+			got[i] = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: r.clock.now()}})
 			got[i].Record.Mutex.Lock()
 			got[i].Record.Thread.Turns++
 			got[i].Record.Mutex.Unlock()
@@ -107,9 +107,9 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		idle, held, used := r.beginSession(us, "idle", picked(true)), r.beginSession(us, "held", picked(true)), r.beginSession(us, "used", picked(true))
+		idle, held, used := r.beginSession(tenantA, "idle", picked(true)), r.beginSession(tenantA, "held", picked(true)), r.beginSession(tenantA, "used", picked(true))
 		nothing := idOf("nothing")
-		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: nothing, Tenant: us}}), store.Unchanged)
+		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: nothing, Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
 		holder := r.store.Resident(held)
 		same(t, "in use at once", r.store.Sessions(), 4)
@@ -117,7 +117,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		r.store.Release(r.store.Resident(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for id, want := range map[session.ID]bool{idle: false, nothing: false, held: true, used: true} {
-			same(t, "in memory", r.inMemory(us, id), want)
+			same(t, "in memory", r.inMemory(tenantA, id), want)
 		}
 		r.store.Release(holder, store.Unchanged)
 		r.backend.takeCalls()
@@ -126,7 +126,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			r.idleFor(idleTime)
 			r.idleFor(idleTime)
-			same(t, "in memory", r.inMemory(us, idle), false)
+			same(t, "in memory", r.inMemory(tenantA, idle), false)
 			same(t, "turns after a rest", r.turnsOf(idle), turns)
 		}
 		same(t, "look-ups", r.backend.lookups(), 3)
@@ -139,13 +139,13 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		r.backend.down()
-		id := r.beginSession(us, "s", picked(true))
+		id := r.beginSession(tenantA, "s", picked(true))
 		r.idleFor(idleTime)
-		same(t, "in memory during the outage", r.inMemory(us, id), true)
+		same(t, "in memory during the outage", r.inMemory(tenantA, id), true)
 		r.backend.up()
 		r.idleFor(idleTime)
 		r.idleFor(idleTime)
-		same(t, "in memory after the outage", r.inMemory(us, id), false)
+		same(t, "in memory after the outage", r.inMemory(tenantA, id), false)
 		same(t, "turns", r.turnsOf(id), 1)
 	})
 }
@@ -155,18 +155,18 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.beginSession(us, "first", picked(true))
+	first := r.beginSession(tenantA, "first", picked(true))
 	for i := range 10 * limit {
-		r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("%d sessions in memory after %d", n, i)
 		}
 	}
-	same(t, "the session in use", r.inMemory(us, first), true)
-	same(t, "an early one", r.inMemory(us, idOf("s0")), false)
-	same(t, "a late one", r.inMemory(us, idOf(fmt.Sprint("s", 10*limit-1))), true)
+	same(t, "the session in use", r.inMemory(tenantA, first), true)
+	same(t, "an early one", r.inMemory(tenantA, idOf("s0")), false)
+	same(t, "a late one", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
 	same(t, "turns of one that returns", r.turnsOf(idOf("s0")), 1)
 	same(t, "look-ups", r.backend.lookups(), 1)
@@ -180,18 +180,18 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
 	r.backend.down()
 	for i := range 10 * limit {
-		r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("%d sessions in memory after %d", n, i)
 		}
 	}
-	if ses, late := r.store.Acquire(t.Context(), us, idOf("s0")); ses != nil || !late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
 		t.Errorf("the session is on the disk alone: %v %v", ses, late)
 	}
 	r.backend.up()
 	r.wait(2 * time.Second)
-	if ses, late := r.store.Acquire(t.Context(), us, idOf("s0")); ses == nil || late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
 		t.Errorf("after the outage: %v %v", ses, late)
 	}
 }
@@ -202,18 +202,18 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	mine := r.beginSession(us, "mine", picked(true))
+	mine := r.beginSession(tenantA, "mine", picked(true))
 	began := 1
 	for i := range 10 * limit {
-		if r.store.Room(us) != "" {
+		if r.store.Room(tenantA) != "" {
 			continue
 		}
-		r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions that began", began, limit-limit/16)
 	for i := range limit { // without a look for room
-		rec := &session.Record{Identity: session.Identity{ID: idOf(fmt.Sprint("more", i)), Tenant: us}}
+		rec := &session.Record{Identity: session.Identity{ID: idOf(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := r.store.Add(rec); ses != nil {
 			r.store.Release(ses, store.Decided)
 			began++
@@ -221,9 +221,9 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	}
 	same(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
 	same(t, "sessions that began", began, limit-limit/16)
-	same(t, "the first is in memory", r.inMemory(us, mine), true)
+	same(t, "the first is in memory", r.inMemory(tenantA, mine), true)
 	r.deliver()
-	same(t, "there is room when the rows are written", r.store.Room(us), "")
+	same(t, "there is room when the rows are written", r.store.Room(tenantA), "")
 	same(t, "turns of the first", r.turnsOf(mine), 1)
 }
 
@@ -233,23 +233,23 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: us}, Thread: session.Thread{Turns: 1}})
-	if !r.store.Offer(store.Turn{Exchange: exchange(us, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
+	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
+	if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
 		t.Fatal("the turn was refused")
 	}
 	r.store.Release(ses, store.Unchanged)
 	others := func() {
 		for i := range limit {
-			if r.store.Room(us) == "" {
-				r.beginSession(us, fmt.Sprint("other", i), picked(true))
+			if r.store.Room(tenantA) == "" {
+				r.beginSession(tenantA, fmt.Sprint("other", i), picked(true))
 			}
 		}
 	}
 	others()
-	same(t, "the session of the queued turn is in memory", r.inMemory(us, idOf("s")), true)
+	same(t, "the session of the queued turn is in memory", r.inMemory(tenantA, idOf("s")), true)
 	r.deliver()
 	others()
-	same(t, "the session of the judged turn is in memory", r.inMemory(us, idOf("s")), false)
+	same(t, "the session of the judged turn is in memory", r.inMemory(tenantA, idOf("s")), false)
 }
 
 // Requests that hold their sessions for long do not hide the sessions that can leave memory.
@@ -258,7 +258,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	const limit, long = 64, 40
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
-		id := r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		if i < long {
 			defer r.store.Release(r.store.Resident(id), store.Unchanged)
 		}
@@ -266,10 +266,10 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	r.deliver()
 	for i := range limit {
 		for range long/16 + 1 { // a look passes at most 16 sessions
-			r.store.Room(us)
+			r.store.Room(tenantA)
 		}
-		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(us), "")
-		r.beginSession(us, fmt.Sprint("more", i), picked(true))
+		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(tenantA), "")
+		r.beginSession(tenantA, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
 }
@@ -286,13 +286,13 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				id := idOf(name(w + i))
-				ses, late := r.store.Acquire(t.Context(), us, id)
+				ses, late := r.store.Acquire(t.Context(), tenantA, id)
 				if late {
 					t.Error("late")
 					return
 				}
 				if ses == nil {
-					ses = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: us, Name: name(w + i), Started: r.clock.now(), Seen: r.clock.now()}})
+					ses = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: name(w + i), Started: r.clock.now(), Seen: r.clock.now()}})
 				}
 				ses.Record.Mutex.Lock()
 				ses.Record.Thread.Turns++
@@ -336,13 +336,13 @@ func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	ses, late := r.store.Resident(id), false
 	switch {
 	case ses == nil:
-		ses, late = r.store.Acquire(r.t.Context(), us, id)
+		ses, late = r.store.Acquire(r.t.Context(), tenantA, id)
 	case ses.Unsure():
 		r.store.Refresh(r.t.Context(), ses)
 	}
 	if ses == nil {
 		rec := &session.Record{
-			Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now()},
+			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now()},
 			State:    session.State{StandIn: late},
 		}
 		rec.Assignment.Excluded = late
@@ -373,7 +373,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 			be = &hangingBackend{faulty: f}
 			o.Backend, o.Lookup = be, 10*time.Millisecond
 		})
-		id := home.beginSession(us, "s", picked(true))
+		id := home.beginSession(tenantA, "s", picked(true))
 		home.deliver()
 		record := func() *session.Record {
 			t.Helper()
@@ -422,10 +422,10 @@ func (unclosed) Close() error { return nil }
 func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", trial.Assignment{})
+	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.deliver()
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: us, Agent: "coder", Name: "s", Started: r.clock.now(), Seen: r.clock.now().Add(time.Minute)},
+		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: "s", Started: r.clock.now(), Seen: r.clock.now().Add(time.Minute)},
 		Thread:   session.Thread{Turns: 7},
 	}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
@@ -455,19 +455,19 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
 	began := 0
 	for i := range 10 * limit {
-		if why := r.store.Room(us); why != "" {
+		if why := r.store.Room(tenantA); why != "" {
 			same(t, "reason", why, label.ExcludedTenant)
 			continue
 		}
-		r.beginSession(us, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions of the flood", began, share)
 	same(t, "room for another tenant", r.store.Room("another"), "")
 	theirs := r.beginSession("another", "theirs", picked(true))
 	r.deliver()
-	same(t, "room after the rows are stored", r.store.Room(us), "")
-	r.beginSession(us, "late", picked(true))
-	same(t, "the oldest session left memory", r.inMemory(us, idOf("s0")), false)
+	same(t, "room after the rows are stored", r.store.Room(tenantA), "")
+	r.beginSession(tenantA, "late", picked(true))
+	same(t, "the oldest session left memory", r.inMemory(tenantA, idOf("s0")), false)
 	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)
 }

@@ -37,11 +37,11 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 			if i == 2 {
 				e.Turn = 0
 			}
-			r.postFeedback(us, v.id, e)
+			r.postFeedback(tenantA, v.id, e)
 		}
 		v.deliverAll()
 		r.store.SetOptOut(c.optOut)
-		tr, err := r.archive.Transcript(t.Context(), us, "s", 0)
+		tr, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
 			t.Fatalf("%s: got %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
 		}
@@ -76,7 +76,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		"a row of an older release":  {session.Facts{}, nil, "||"},
 		"the turn 2 opted out":       {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
-		rec := &session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: us}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
+		rec := &session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
 		rec.OptOut.Turns = c.hidden
 		row, err := rec.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {

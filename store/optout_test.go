@@ -23,9 +23,9 @@ type conversation struct {
 
 // converse begins a conversation.
 func (r *rig) converse(name string) *conversation {
-	id := session.KeyOf(us, session.SpaceName, name)
+	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
+		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
 	})
 	r.store.Release(ses, store.Unchanged)
@@ -43,7 +43,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Record.Await(n)
 	ses.Record.Mutex.Unlock()
-	x := exchange(us, c.name, n, c.r.clock.now())
+	x := exchange(tenantA, c.name, n, c.r.clock.now())
 	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
@@ -52,7 +52,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	if prepare != nil {
 		prepare(x)
 	}
-	c.r.store.HoldKeys(x.RequestID, session.Echo{Tenant: us, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
+	c.r.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
 	c.r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	c.r.store.Release(ses, store.Decided)
 	c.deliverAll()
@@ -113,7 +113,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	if !strings.Contains(last, "3001") || !strings.Contains(last, "2003") {
 		t.Errorf("text of the kept turns is missing: %s", last)
 	}
-	list, err := r.backend.Exchanges(t.Context(), us, c.id)
+	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d exchanges, %v", len(list), err)
 	}
@@ -121,7 +121,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	if third.Turn != 3 || third.NewFrom != 5 || len(third.New) != 1 || strings.Contains(string(third.New[0]), "reply 2") {
 		t.Errorf("the third exchange: from %d, %s", third.NewFrom, third.New)
 	}
-	found, err := r.backend.FindEcho(t.Context(), us, []session.EchoKey{4001, 4002, 4003})
+	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("keys %v, %v", found, err)
 	}
@@ -144,7 +144,7 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("a row before the judgement: %s", row)
 	}
-	r.store.OptedOut(exchange(us, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
+	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("the row after the judgement: %q", c.row())
@@ -161,7 +161,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		c.turn(2, readsEnv)
 		e := score("f", 1, 1)
 		e.Comment = "about the .env"
-		got, err := r.store.Post(t.Context(), us, []session.ID{c.id}, 0, e)
+		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
 			t.Errorf("feedback: %+v, %v", got, err)
 		}
@@ -169,7 +169,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		if row := c.row(); row != "" {
 			t.Errorf("a row: %s", row)
 		}
-		same(t, "counters", r.counters(us), "null")
+		same(t, "counters", r.counters(tenantA), "null")
 		names, err := r.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
 			t.Errorf("tenants %v, %v", names, err)
@@ -207,7 +207,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		r = openRig(t, r.dir, r.clock, with(secret))
-		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: us, Name: word, Started: r.clock.now()}})
+		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: word, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		same(t, "turns, items and silence with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
 		r.store.Release(ses, store.Unchanged)
@@ -225,13 +225,13 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 			rec.Thread.Turns = 1
 			rec.Await(1)
 		})
-		x := exchange(us, "s", 1, r.clock.now())
+		x := exchange(tenantA, "s", 1, r.clock.now())
 		readsEnv(x)
 		go func() {
 			synctest.Wait() // until the feedback waits
 			r.store.OptedOut(x, nil)
 		}()
-		got, err := r.store.Post(t.Context(), us, []session.ID{c.id}, 0, score("f", 1, 1))
+		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, score("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
 			t.Errorf("got %+v, error %v, want no error and Status = %q", got, err, store.Ignored)
 		}

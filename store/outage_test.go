@@ -59,7 +59,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			r.backend.down()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
-				r.beginSession(us, name, picked(true))
+				r.beginSession(tenantA, name, picked(true))
 				r.note(session.EchoKey(1000+i), idOf(name))
 				r.offer(name, 1, 2)
 				r.wait(time.Second)
@@ -97,7 +97,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.down()
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	for turns := 1; turns <= 5; turns++ {
 		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
 		r.wait(time.Second)
@@ -112,15 +112,15 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.down()
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
-	_, late := r.store.Acquire(t.Context(), us, session.ID{9})
+	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
 	same(t, "another one is unknown while this one is in memory", late, false)
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
-	_, late = r.store.Acquire(t.Context(), us, id)
+	_, late = r.store.Acquire(t.Context(), tenantA, id)
 	same(t, "late after the restart", late, true)
 	r.wait(time.Second)
-	ses, late := r.store.Acquire(t.Context(), us, id)
+	ses, late := r.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
 		t.Fatalf("delivered: %v, late %v", ses, late)
 	}
@@ -176,7 +176,7 @@ func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 // deleteSession deletes a session from the backend.
 func (r *rig) deleteSession(name string) {
 	r.t.Helper()
-	if ok, err := r.backend.Forget(r.t.Context(), us, idOf(name)); !ok || err != nil {
+	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
 		r.t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 }
@@ -187,7 +187,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	for _, name := range []string{"old", "between", "young"} {
-		r.beginSession(us, name, picked(true))
+		r.beginSession(tenantA, name, picked(true))
 		r.offer(name, 1)
 		r.wait(5 * time.Second)
 	}
@@ -295,7 +295,7 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	r.endTurn(x, b)
 	r.backend.failNext("write", 3, errDown)
 	for i := range 4 {
-		r.beginSession(us, "s", trial.Assignment{})
+		r.beginSession(tenantA, "s", trial.Assignment{})
 		r.offer("s", i+2)
 		r.wait(time.Second)
 	}
@@ -321,7 +321,7 @@ func TestFailuresNameTheirStep(t *testing.T) {
 	r.backend.failNext("write", 1, errDown)
 	checkFailures("a write fails", "write")
 	checkFailures("nothing fails")
-	r.store.Begin(exchange(us, "s", 3, r.clock.now()))
+	r.store.Begin(exchange(tenantA, "s", 3, r.clock.now()))
 	r.deliver()
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
 	checkFailures("the write of a stub fails", "write")
@@ -381,7 +381,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			r.backend.down()
 			const turns = 100
 			for i := range turns {
-				x := exchange(us, "s", i+1, r.clock.now())
+				x := exchange(tenantA, "s", i+1, r.clock.now())
 				x.Reply.Text = noise(i+1, 16<<10)
 				r.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 				r.wait(time.Second)

@@ -16,7 +16,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
 	r.backend.down()
 	for i := range turns {
-		x := exchange(us, "s", i+1, r.clock.now())
+		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Reply.Text = noise(i+1, size)
 		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
 			t.Fatal("a turn was refused")
@@ -39,7 +39,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	found, before := false, 0
 	r.backend.onCall(func(op string) {
 		if op == "write" && !found {
-			found, before = count("another", "theirs") == 1, count(us, "s")
+			found, before = count("another", "theirs") == 1, count(tenantA, "s")
 		}
 	})
 	r.backend.up()
@@ -47,7 +47,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	if !found || before > turns/3 {
 		t.Errorf("the exchange of the other tenant was delivered (%v) after %d exchanges of the backlog, want at most %d", found, before, turns/3)
 	}
-	same(t, "stored exchanges of the backlog", count(us, "s"), turns)
+	same(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
 	same(t, "stored exchanges of the other tenant", count("another", "theirs"), 1)
 	a := r.balancedAccount(true)
 	same(t, "counted exchanges", a.Stored, int64(turns+1))

@@ -21,6 +21,7 @@ func (f *faulty) failPosts() {
 	}
 }
 
+// allowPosts ends the failures of the operations that posted feedback needs.
 func (f *faulty) allowPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 0, nil)
@@ -30,7 +31,7 @@ func (f *faulty) allowPosts() {
 // parked posts feedback while the backend is away.
 func (r *rig) parked(p feedback.Post) {
 	r.t.Helper()
-	got, err := r.store.Rate(r.t.Context(), us, p)
+	got, err := r.store.Rate(r.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
 		r.t.Fatalf("with an unavailable backend: %+v, error %v, want parked", got, err)
 	}
@@ -46,7 +47,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: score(fmt.Sprint("e", i), i, .5)})
+			got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score(fmt.Sprint("e", i), i, .5)})
 			if err != nil || got.Status != store.Parked {
 				t.Errorf("client %d: got status %q, error %v, want parked and no error", i, got.Status, err)
 			}
@@ -85,7 +86,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	r.deliver()
 	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
 	same(t, "lag after the delivery", r.store.Lag(), 0)
-	list, err := r.backend.Feedback(t.Context(), us, id)
+	list, err := r.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 {
 		t.Errorf("stored: %+v, error %v, want 2 entries", list, err)
 	}
@@ -98,9 +99,9 @@ func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	r := newRig(t, nil)
 	r.backend.failPosts()
 	r.backend.down()
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.offer("s", 1)
-	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.parked(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
 	r.wait(2 * time.Second)
 	r = r.crash(nil)
@@ -136,7 +137,7 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	for i := range full {
 		full[i] = score(fmt.Sprint(i), 1, .5)
 	}
-	if err := r.store.PostFeedback(t.Context(), us, map[session.ID][]feedback.Entry{id: full}); err != nil {
+	if err := r.store.PostFeedback(t.Context(), tenantA, map[session.ID][]feedback.Entry{id: full}); err != nil {
 		t.Fatal(err)
 	}
 	panics := r.played("panics", picked(true))
@@ -158,7 +159,7 @@ func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.failPosts()
-	_, err := r.store.Rate(t.Context(), us, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
+	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
 		t.Errorf("error %v, want a WorkError", err)
 	}
@@ -175,7 +176,7 @@ func TestLateFeedbackIsBounded(t *testing.T) {
 	for ; n < 1000; n++ {
 		e := score(fmt.Sprint(n), 1, 1)
 		e.Comment = noise(n, 8<<10)
-		if _, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: e}); err != nil {
+		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: e}); err != nil {
 			break
 		}
 	}
@@ -204,9 +205,9 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			r.run()
 			var err error
 			if whole {
-				_, err = r.store.ForgetTenant(t.Context(), us)
+				_, err = r.store.ForgetTenant(t.Context(), tenantA)
 			} else {
-				_, err = r.store.ForgetSession(t.Context(), us, "s")
+				_, err = r.store.ForgetSession(t.Context(), tenantA, "s")
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -221,13 +222,13 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	id := r.beginSession(us, "s", picked(true))
-	x := exchange(us, "s", 1, r.clock.now())
+	id := r.beginSession(tenantA, "s", picked(true))
+	x := exchange(tenantA, "s", 1, r.clock.now())
 	readsEnv(x)
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	r.deliver()
 	r.backend.failPosts()
-	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
+	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
 		t.Errorf("%+v, error %v, %d posts wait, want ignored", got, err, r.store.LatePosts())
 	}
@@ -241,7 +242,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
-			r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+			r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 			if known {
 				r.deliver()
 			}
@@ -255,7 +256,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			r.backend.mu.Lock()
 			r.backend.calls = nil
 			r.backend.mu.Unlock()
-			if _, err := r.store.ForgetSession(t.Context(), us, "s"); err != nil {
+			if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
 				t.Fatal(err)
 			}
 			sameList(t, "files with the comment", r.spooled(word), nil)
@@ -282,8 +283,8 @@ func TestLeavingClientDoesNotDivertOthers(t *testing.T) {
 	r.deliver()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _ = r.store.Rate(ctx, us, feedback.Post{SessionID: idOf("s").String(), Entry: score("gone", 1, .7)})
-	got, err := r.store.Rate(t.Context(), us, feedback.Post{SessionID: idOf("s").String(), Entry: score("here", 2, .7)})
+	_, _ = r.store.Rate(ctx, tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("gone", 1, .7)})
+	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("here", 2, .7)})
 	if err != nil || got.Status != store.Joined {
 		t.Errorf("got status %q, error %v, want %s", got.Status, err, store.Joined)
 	}
@@ -296,7 +297,7 @@ func TestDeletionsAreReported(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
 	r.played("s", picked(true))
 	r.run()
-	if _, err := r.store.ForgetSession(t.Context(), us, "s"); err != nil || erased.Load() == 0 {
+	if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
 		t.Errorf("a deletion on request: got %d calls, error %v, want a call", erased.Load(), err)
 	}
 }
@@ -308,7 +309,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
-		r.note(session.EchoKeyOf(us, "r:"+name), r.played(name, picked(true)))
+		r.note(session.EchoKeyOf(tenantA, "r:"+name), r.played(name, picked(true)))
 	}
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
@@ -337,16 +338,16 @@ func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	id := r.played("s", picked(true))
-	r.note(session.EchoKeyOf(us, "r:resp_1"), id)
+	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
 	e := score("a", 1, .7)
 	e.Comment = word
 	r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
-	if _, err := r.backend.Forget(t.Context(), us, id); err != nil {
+	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
-	be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
+	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
 	same(t, "waiting", r.store.LatePosts(), 0)

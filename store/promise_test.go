@@ -24,7 +24,7 @@ func (r *rig) holds(name string, want ...string) {
 
 // playTurn plays one whole turn with word in its text.
 func (r *rig) playTurn(name string, turn int) {
-	r.beginSession(us, name, picked(true))
+	r.beginSession(tenantA, name, picked(true))
 	x, b := r.startTurn(name, turn)
 	x.Reply.Text = "In " + word + "."
 	r.endTurn(x, b)
@@ -43,11 +43,11 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
 			t.Errorf("healthy %v, %v behind, %d written, %d waiting", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
-		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: us})
+		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
 			t.Errorf("listed: %+v, %v", list.Sessions, err)
 		}
-		shown, err := r.archive.Transcript(t.Context(), us, "s", 0)
+		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
 			t.Errorf("shown: %s, %v", text, err)
 		}
@@ -63,7 +63,7 @@ func TestStopWritesEverything(t *testing.T) {
 	for i := range n {
 		r.playTurn(fmt.Sprint("s", i), 1)
 	}
-	r.postFeedback(us, idOf("s0"), score("f", 1, 1))
+	r.postFeedback(tenantA, idOf("s0"), score("f", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Error(err)
 	}
@@ -74,7 +74,7 @@ func TestStopWritesEverything(t *testing.T) {
 	for i := range n {
 		r.holds(fmt.Sprint("s", i), "1 complete")
 	}
-	entries, err := r.backend.Feedback(t.Context(), us, idOf("s0"))
+	entries, err := r.backend.Feedback(t.Context(), tenantA, idOf("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
 		t.Errorf("feedback on the first session: %+v, %v", entries, err)
 	}
@@ -109,9 +109,9 @@ func TestKillLeavesStubs(t *testing.T) {
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *rig) (int, error){
-		"name":   func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), us, "s") },
-		"id":     func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), us, idOf("s").String()) },
-		"tenant": func(r *rig) (int, error) { return r.store.ForgetTenant(r.t.Context(), us) },
+		"name":   func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, "s") },
+		"id":     func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, idOf("s").String()) },
+		"tenant": func(r *rig) (int, error) { return r.store.ForgetTenant(r.t.Context(), tenantA) },
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +136,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				time.Sleep(durable)
 				r.holds("s")
 				sameList(t, "files that hold the word, after the request", files(t, r.dir, word), nil)
-				if _, err := r.archive.Transcript(t.Context(), us, "s", 0); !errors.Is(err, store.ErrNoSession) {
+				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("the transcript: %v", err)
 				}
 				if n, err := forget(r); n != 0 || err != nil {

@@ -20,7 +20,7 @@ import (
 func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", trial.Assignment{})
+	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.backend.onCall(func(op string) {
 		if op == "write" {
 			r.backend.onCall(nil)
@@ -37,7 +37,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
-	id := r.beginSession(us, "s", trial.Assignment{})
+	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.deliver()
 	r.change(id, store.Counted, nextTurn)
 	r.deliver()
@@ -63,7 +63,7 @@ func TestMemoryForExchangesIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size})
+		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size})
 	}
 	for i, want := range []bool{true, true, false} {
 		same(t, fmt.Sprint("turn ", i), offer(i+1, 100), want)
@@ -83,7 +83,7 @@ func TestQueueIsBounded(t *testing.T) {
 	r := newRig(t, nil)
 	const most = 20_000
 	n := 0
-	for ; n < most && r.store.Offer(store.Turn{Exchange: exchange(us, "s", n+1, r.clock.now()), Size: 1}); n++ {
+	for ; n < most && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
 	}
 	if n < 5000 || n == most {
 		t.Errorf("%d turns are taken", n)
@@ -130,7 +130,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				r.offer("first", 1) // the pause begins
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
-					r.store.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clock.now()), Size: size.bytes})
+					r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
@@ -150,7 +150,7 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
-		x := exchange(us, "s", i+1, r.clock.now())
+		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Outcome = outcome
 		r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
@@ -203,6 +203,7 @@ type panickingExchange struct {
 	met      atomic.Int64
 }
 
+// before panics at one exchange, and counts the panics.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.met.Add(1)
@@ -217,7 +218,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
-			p := &panickingExchange{exchange: exchange(us, "s", 3, time.Time{}).ID}
+			p := &panickingExchange{exchange: exchange(tenantA, "s", 3, time.Time{}).ID}
 			with := func(o *store.Options) { o.Hooks.Before = p.before }
 			r := newRig(t, nil)
 			if !crash {
@@ -249,6 +250,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	}
 }
 
+// marks returns the sessions and exchanges set aside.
 func (r *rig) marks() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.backend.backend.(interface {
@@ -291,7 +293,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 			eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
 			r.clock.add(10 * time.Minute)
 		}
-		id := r.beginSession(us, "late", picked(true))
+		id := r.beginSession(tenantA, "late", picked(true))
 		x, b := r.startTurn("late", 1)
 		r.endTurn(x, b)
 		eventually(t, "the turn is stored", func() bool { return r.exchanges(id) == 1 })

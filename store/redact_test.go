@@ -45,24 +45,24 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	places := []string{"item", "args", "text", "fail", "name", "call", "comm", "corr", "deta", "rate", "park"}
 	r := newRig(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
-	id := session.KeyOf(us, session.SpaceName, name)
+	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: us, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
+		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
 		Assignment: picked(true),
 	})
 	r.store.Release(ses, store.Decided)
-	x := exchange(us, name, 1, r.clock.now())
+	x := exchange(tenantA, name, 1, r.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
 	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("text"), Error: "refused: " + secret("fail"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("args") + `"}`}}}
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	e := score("a", 1, 1)
 	e.Comment, e.Rater = "mine is "+secret("comm"), secret("rate")
 	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("corr")+`"}`), json.RawMessage(`["amy@example.com","`+secret("deta")+`"]`)
-	r.postFeedback(us, id, e)
+	r.postFeedback(tenantA, id, e)
 	e = score("b", 2, 1)
 	e.Comment = secret("park")
-	r.post(us, replyKey, e)
+	r.post(tenantA, replyKey, e)
 	r.age()
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
@@ -95,14 +95,14 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 func (r *rig) readBack(id session.ID) []byte {
 	r.t.Helper()
 	var all []any
-	row, _, err := r.backend.Session(r.t.Context(), us, id)
+	row, _, err := r.backend.Session(r.t.Context(), tenantA, id)
 	all = append(all, string(row.Data), err)
-	ex, err := r.backend.Exchanges(r.t.Context(), us, id)
+	ex, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
 	all = append(all, ex, err)
-	fb, err := r.backend.Feedback(r.t.Context(), us, id)
+	fb, err := r.backend.Feedback(r.t.Context(), tenantA, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
-		for _, s := range built(us, id, ex, fb) {
+		for _, s := range built(tenantA, id, ex, fb) {
 			all = append(all, s)
 		}
 	}
@@ -118,15 +118,15 @@ func (r *rig) readBack(id session.ID) []byte {
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	offerReply := func(turn int, text string) {
-		x := exchange(us, "s", turn, r.clock.now())
+		x := exchange(tenantA, "s", turn, r.clock.now())
 		x.Reply.Text = text
 		r.store.Offer(store.Turn{Exchange: x, Size: 100})
 		r.deliver()
 	}
 	replies := func() (all []string) {
-		list, err := r.backend.Exchanges(t.Context(), us, id)
+		list, err := r.backend.Exchanges(t.Context(), tenantA, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	offerReply(2, "bob@example.com or amy@example.com")
 	same(t, "replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
-	if ses, _ := r.store.Acquire(t.Context(), us, id); ses == nil {
+	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
 		t.Fatal("no session after the restart")
 	} else {
 		r.store.Release(ses, store.Decided)
@@ -157,23 +157,23 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	storedFeedback := func() feedback.Entry {
 		t.Helper()
-		list, err := r.backend.Feedback(t.Context(), us, id)
+		list, err := r.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(list) == 0 {
 			t.Fatalf("got list %+v, error %v, want no error and a list with entries", list, err)
 		}
 		return list[len(list)-1]
 	}
-	r.postFeedback(us, id, e)
+	r.postFeedback(tenantA, id, e)
 	first := storedFeedback()
 	same(t, "comment", first.Comment, "ask [REDACTED:email:1]")
 	same(t, "hash", first.Hash, first.ContentHash())
 	r.store.Touched()
-	r.postFeedback(us, id, e)
+	r.postFeedback(tenantA, id, e)
 	same(t, "hash of the same post", storedFeedback().Hash, first.Hash)
 	same(t, "the same post is news", len(r.store.Touched()), 0)
 	r.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
-	r.postFeedback(us, id, e)
+	r.postFeedback(tenantA, id, e)
 	same(t, "comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
 }
 
@@ -193,14 +193,14 @@ func TestOptOutByPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, envOut(t))
-			id := r.beginSession(us, "s", picked(true))
+			id := r.beginSession(tenantA, "s", picked(true))
 			r.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
 				for i, args := range append(c.calls, c.answered...) {
 					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
 				}
 			})
-			x := exchange(us, "s", 1, r.clock.now())
+			x := exchange(tenantA, "s", 1, r.clock.now())
 			x.Reply.Text = "zebra crossing"
 			for _, args := range c.calls {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
@@ -228,9 +228,9 @@ func TestOptOutByPath(t *testing.T) {
 func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Content.Keep = false })
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.backend.takeCalls()
 	r.age()
 	for _, op := range r.backend.takeCalls() {

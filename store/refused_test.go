@@ -27,7 +27,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 			want := 0
 			for i := range n {
 				name := fmt.Sprint("s", i)
-				r.note(replyKey+session.EchoKey(i), r.beginSession(us, name, picked(true)))
+				r.note(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, picked(true)))
 				r.offer(name, 1, 2)
 				want += 2
 				r.deliver()
@@ -54,7 +54,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 
 // invalid offers an exchange that no backend can store.
 func (r *rig) invalid(turn int) {
-	x := exchange(us, "s", turn, r.clock.now())
+	x := exchange(tenantA, "s", turn, r.clock.now())
 	x.Session = "no session"
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
@@ -63,7 +63,7 @@ func (r *rig) invalid(turn int) {
 func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.note(replyKey, id)
 	r.offer("s", 1)
 	r.invalid(2)
@@ -83,7 +83,7 @@ func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.beginSession(us, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	r.invalid(1)
 	r.offer("s", 2, 3)
 	writes := 0
@@ -107,13 +107,13 @@ func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
-	gone := r.beginSession(us, "gone", picked(true))
+	gone := r.beginSession(tenantA, "gone", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("gone", 1)
 	r.invalid(1)
 	r.offer("s", 2)
 	r.deliver()
-	be.forgetElsewhere(session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
+	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
 	same(t, "of the forgotten one", r.exchanges(gone), 0)
 	same(t, "written", r.store.Tally.Exchanges.Load(), 1)
@@ -127,20 +127,20 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		id := r.beginSession(us, "s", picked(true))
+		id := r.beginSession(tenantA, "s", picked(true))
 		r.note(replyKey, id)
 		r.offer("s", 1, 2)
 		r.deliver()
 		same(t, "dropped", r.store.Tally.DroppedReadOnly.Load(), 2)
 		same(t, "written", r.store.Tally.Exchanges.Load(), 0)
 		same(t, "healthy", r.store.Healthy(), false)
-		if _, err := r.store.Post(t.Context(), us, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("feedback: %v", err)
 		}
-		if _, err := r.store.Post(t.Context(), us, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("early feedback: %v", err)
 		}
-		if _, err := r.store.Rate(t.Context(), us, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
+		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
 			t.Errorf("feedback on a sample: %v", err)
 		}
 		r.clock.add(closeAge + time.Second)
@@ -158,11 +158,11 @@ func TestVolatileRefusesWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	v := store.Volatile{}
-	_, feedbackErr := v.AddFeedback(ctx, us, nil)
-	_, priorsErr := v.PutPriors(ctx, us, 0, nil)
+	_, feedbackErr := v.AddFeedback(ctx, tenantA, nil)
+	_, priorsErr := v.PutPriors(ctx, tenantA, 0, nil)
 	for name, err := range map[string]error{
 		"write": v.Write(ctx, session.Batch{}), "feedback": feedbackErr, "priors": priorsErr,
-		"park": v.Park(ctx, us, 1, score("a", 1, 1)), "raise": v.Raise(ctx, us, nil),
+		"park": v.Park(ctx, tenantA, 1, score("a", 1, 1)), "raise": v.Raise(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("%s: got %v, want error store.ErrVolatile", name, err)

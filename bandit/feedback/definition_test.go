@@ -19,7 +19,7 @@ func TestDefinition(t *testing.T) {
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
 		if have := x.d.String(); have != x.want {
-			t.Errorf("have %q, want %q", have, x.want)
+			t.Errorf("got %q, want %q", have, x.want)
 		}
 		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
 			t.Errorf("%q is read as %q, %v", x.want, back, err)

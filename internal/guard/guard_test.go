@@ -74,7 +74,7 @@ func newGuard(change func(o *guard.Options)) *recordingGuard {
 func equal[T any](t *testing.T, what string, have, want T) {
 	t.Helper()
 	if h, w := fmt.Sprintf("%+v", have), fmt.Sprintf("%+v", want); h != w {
-		t.Errorf("%s: have %s, want %s", what, h, w)
+		t.Errorf("%s: got %s, want %s", what, h, w)
 	}
 }
 

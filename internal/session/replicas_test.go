@@ -82,7 +82,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 		case slices.Contains(own, name) && !have.IsZero():
 			t.Errorf("%s belongs to this process, and was replaced", name)
 		case !slices.Contains(own, name) && !reflect.DeepEqual(have.Interface(), want[name].Interface()):
-			t.Errorf("%s: have %v, want %v", name, have, want[name])
+			t.Errorf("%s: got %v, want %v", name, have, want[name])
 		}
 	}
 }

@@ -104,6 +104,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	}
 }
 
+// balanced fails the test unless the account balances.
 func balanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete

@@ -36,6 +36,7 @@ type queue struct {
 	damages []string // reported damage
 }
 
+// open opens the outbox of a directory with room for 1 GiB.
 func open(t testing.TB, dir string) *queue {
 	t.Helper()
 	q, err := tryOpen(t, dir, 1<<30)
@@ -45,6 +46,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
+// tryOpen opens the outbox of a directory, and records reported damages.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -65,6 +67,7 @@ func row(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
 
+// append appends a flush, and returns the number of its last row.
 func (q *queue) append(f outbox.Flush) int64 {
 	q.t.Helper()
 	last, err := q.Append(&f)
@@ -122,13 +125,15 @@ func (q *queue) dead() string {
 	return account(a)
 }
 
-func same[T comparable](t testing.TB, what string, have, want T) {
+// same fails the test if got and want differ; subject names the compared value in the message.
+func same[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
-	if have != want {
-		t.Errorf("%s: have %v, want %v", what, have, want)
+	if got != want {
+		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 
+// must ends the test on the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {

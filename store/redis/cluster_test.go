@@ -25,6 +25,7 @@ func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetes
 	return "", nil, nil, nil
 }
 
+// name returns the id of a node of the Cluster.
 func name(t *testing.T, n *storetest.Redis) string {
 	t.Helper()
 	return fmt.Sprint(n.Must(t, "CLUSTER", "MYID"))

@@ -36,6 +36,7 @@ const (
 	late      harm = "late"
 )
 
+// newFaultProxy returns a proxy in front of a Redis server, which cuts and delays connections.
 func newFaultProxy(t *testing.T, server string) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,6 +109,7 @@ func (b *faultProxy) release() error {
 	return err
 }
 
+// serve forwards the commands of one connection, and applies the chosen fault.
 func (b *faultProxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", b.server)

@@ -30,21 +30,23 @@ type storeCall struct {
 	reads bool
 }
 
-// act returns a deed that changes the store; its result may differ in a repetition.
+// act returns a call that changes the store, without a result to compare.
 func act(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
 	return storeCall{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
 
+// read returns a call that only reads, so that a repetition is allowed.
 func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
 	return storeCall{name: name, do: do, reads: true}
 }
 
-// two packs a call's two values.
+// two returns a result and an error unchanged: it turns two results of any type into (any, error).
 func two(a any, err error) (any, error) { return a, err }
 
+// three returns both results of a call with an error as one value.
 func three(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// whole returns a batch with one value of each kind in two tenants, including the row of a unit.
+// whole returns a batch with one value of each kind in two tenants, and the row of a run.
 func whole() session.Batch {
 	b := batch(1)
 	other := batch(2)
@@ -71,10 +73,12 @@ func whole() session.Batch {
 	return b
 }
 
+// entryOf returns a feedback entry with the id name.
 func entryOf(name string) feedback.Entry {
 	return feedback.Entry{ID: name, At: then(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
+// settlement returns the first settlement of session 1.
 func settlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
@@ -227,6 +231,7 @@ func views() []storeCall {
 	}
 }
 
+// ids returns the sorted ids of the items of list.
 func ids[T any](list []T, of func(T) string) (out []string) {
 	for i := range list {
 		out = append(out, of(list[i]))

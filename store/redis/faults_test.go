@@ -19,17 +19,19 @@ import (
 // quick is the timeout of the client in these tests.
 const quick = 300 * time.Millisecond
 
+// faulty opens a store whose calls may take 20 seconds.
 func faulty(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return bounded(t, url, 20*time.Second)
 }
 
-// openImpatient gives up soon.
+// openImpatient opens a store whose calls may take 300 ms.
 func openImpatient(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return bounded(t, url, quick)
 }
 
+// bounded opens a store whose calls may take limit.
 func bounded(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
@@ -40,11 +42,13 @@ func bounded(t *testing.T, url string, limit time.Duration) *redis.Store {
 	return s
 }
 
+// sid returns the id of the session with number n.
 func sid(n int) (id session.ID) {
 	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
 	return id
 }
 
+// batch returns a row and an exchange of session n.
 func batch(n int) session.Batch {
 	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
 	id := sid(n)
@@ -74,6 +78,7 @@ func eventually(t *testing.T, what string, fn func() error) {
 	}
 }
 
+// stored fails the test unless the store has want sessions and as many exchanges.
 func stored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -339,7 +344,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		s := faulty(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
-			t.Errorf("have %v, want %v", err, kind)
+			t.Errorf("got %v, want %v", err, kind)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())

@@ -14,6 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
+// postScore adds one score to session n.
 func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
@@ -59,7 +60,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Helper()
 		have, last := openFeedback(t, s, after, limit)
 		if have != want {
-			t.Errorf("%s: have %q, want %q", what, have, want)
+			t.Errorf("%s: got %q, want %q", what, have, want)
 		}
 		return last
 	}
@@ -81,7 +82,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Helper()
 		have, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
 		if err != nil || fmt.Sprint(have) != want {
-			t.Errorf("settled: have %v %v, want %s", have, err, want)
+			t.Errorf("settled: got %v %v, want %s", have, err, want)
 		}
 	}
 	settled("[false false false]")

@@ -17,12 +17,14 @@ import (
 // Tests of the fleet: each test has two replicas over one server, and one replica finds the data of
 // the other replica.
 
+// replicas opens two stores over one Redis server.
 func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
 	server = storetest.StartRedis(t)
 	return open(t, server.URL()), open(t, server.URL()), server
 }
 
+// then returns the time n seconds after the start of the test's calendar.
 func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
 // Opt-out marks of sessions reach every replica. Of two marks, the mark that hides more is kept in

@@ -179,4 +179,5 @@ func TestWalkMergesManyParts(t *testing.T) {
 	}
 }
 
+// at returns the place of item n.
 func at(n int64) place { return place{n, -1} }

@@ -151,7 +151,7 @@ func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
-		t.Errorf("have %v", err)
+		t.Errorf("got %v", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: %q", keys)

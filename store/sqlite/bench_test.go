@@ -20,6 +20,7 @@ import (
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
+// cpuTime returns the processor time of this process, in user and kernel mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -28,6 +29,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// openBench opens a database in a new directory.
 func openBench(b *testing.B) *sqlite.Store {
 	b.Helper()
 	s, err := sqlite.Open(b.Context(), sqlite.Options{Path: filepath.Join(b.TempDir(), "precept.db")})
@@ -38,6 +40,7 @@ func openBench(b *testing.B) *sqlite.Store {
 	return s
 }
 
+// benchID returns the id of session n, spread evenly over all ids.
 func benchID(n int) (id session.ID) {
 	sum := sha256.Sum256(fmt.Append(nil, n))
 	copy(id[:], sum[:])
@@ -52,6 +55,7 @@ type meter struct {
 	items int
 }
 
+// run measures fn, which handles a number of items.
 func (m *meter) run(items int, fn func() error) {
 	m.b.Helper()
 	before := cpuTime()
@@ -65,6 +69,7 @@ func (m *meter) run(items int, fn func() error) {
 	}
 }
 
+// report reports wall time and processor time per item.
 func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/float64(m.items), "ns/"+unit)
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
@@ -106,6 +111,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
+// benchBatch returns 500 items of one part: "rows", "echoes", "exchanges", or all as "turns".
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -126,6 +132,7 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
+// fill writes the rows and echoes of a number of sessions.
 func fill(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
@@ -204,6 +211,7 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
+// benchSteps returns 200 settlements with the counters of six of a number of lessons.
 func benchSteps(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {

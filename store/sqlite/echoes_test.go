@@ -32,6 +32,7 @@ func testID(n int) (id session.ID) {
 // session.
 type model map[session.EchoKey]map[int]int
 
+// newest returns the newest sessions under a key, as many as the store keeps.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
 	for _, n := range sessions[:min(len(sessions), echoesPerKey)] {
@@ -40,6 +41,7 @@ func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	return ids
 }
 
+// checkModel compares the echoes of the store with the model.
 func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	t.Helper()
 	found, err := s.FindEcho(t.Context(), "default", keys)
@@ -48,7 +50,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 	for _, k := range keys {
 		if want := m.newest(k); !slices.Equal(found[k], want) {
-			t.Errorf("key %x: have %x, want %x", k, found[k], want)
+			t.Errorf("key %x: got %x, want %x", k, found[k], want)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func onDisk(t *testing.T, s *Store, needle []byte) int {
 	return bytes.Count(allFiles(t, s), needle)
 }
 
+// allFiles returns the bytes of all files of the database, deleted pages included.
 func allFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.opt.Path + "*")
@@ -68,6 +69,7 @@ func allFiles(t *testing.T, s *Store) (all []byte) {
 	return all
 }
 
+// echoBytes returns the bytes of echo n of a tenant as stored in the file.
 func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
@@ -211,6 +213,7 @@ type endingContext struct {
 	looks int
 }
 
+// Err returns nil for the first call, then context.DeadlineExceeded.
 func (c *endingContext) Err() error {
 	if c.looks++; c.looks > 1 {
 		return context.DeadlineExceeded

@@ -19,6 +19,7 @@ import (
 	"precept/store/sqlite"
 )
 
+// batch returns the row of session n.
 func batch(n int) session.Batch {
 	return session.Batch{Rows: []session.Row{benchRow(n, n)}}
 }
@@ -30,6 +31,7 @@ func write(t *testing.T, s *sqlite.Store, b session.Batch) {
 	}
 }
 
+// has reports whether the store has session n.
 func has(t *testing.T, s *sqlite.Store, n int) bool {
 	t.Helper()
 	_, ok, err := s.Session(t.Context(), "default", benchID(n))
@@ -177,7 +179,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("have %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -240,6 +242,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 	}
 }
 
+// occurrences counts text in all files of the database, deleted pages included.
 func occurrences(t *testing.T, path, text string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// help runs as the second process of a test, in one of several modes.
 func help(mode, path string, args []string) error {
 	switch mode {
 	case "hold": // run statements, say so, and keep the connection until standard input ends
@@ -71,6 +72,7 @@ func help(mode, path string, args []string) error {
 	return fmt.Errorf("no mode %q", mode)
 }
 
+// err2 returns the first of two errors.
 func err2(a, b error) error {
 	if a != nil {
 		return a
@@ -85,11 +87,13 @@ type process struct {
 	lines *bufio.Scanner
 }
 
+// start runs the test binary as a second process in a mode of help.
 func start(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startAs(t, os.Args[0], nil, mode, args...)
 }
 
+// startAs runs a binary as a second process with the rights of another user.
 func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -137,6 +141,7 @@ func startHelper(t *testing.T, path string, stmts ...string) *process {
 	return p
 }
 
+// release ends the second process, which holds its lock or connection until then.
 func (p *process) release(t *testing.T) {
 	t.Helper()
 	if err := p.in.Close(); err != nil {
@@ -150,6 +155,7 @@ func dbPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "precept.db")
 }
 
+// wantText fails the test unless the text of err has all parts.
 func wantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

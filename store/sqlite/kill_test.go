@@ -18,8 +18,10 @@ import (
 
 const burstEchoes = 200 // in each batch
 
+// burstKey returns the key of echo i of batch n.
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
+// burstBatch returns a batch with values of every kind for session n.
 func burstBatch(n int) session.Batch {
 	b := session.Batch{Rows: []session.Row{benchRow(n, n)}}
 	for turn := range 5 {
@@ -84,6 +86,8 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Logf("%d batches survived ten kills", total)
 }
 
+// checkBurst opens the database after a kill, checks that each acknowledged batch is complete, and returns the
+// number of batches.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")

@@ -71,6 +71,7 @@ func crowd(t *testing.T, s *Store, n int) {
 	}
 }
 
+// planOf returns SQLite's plan of a query.
 func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	plan, err := read(t.Context(), s, func(c *conn) (out string) {

@@ -12,6 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
+// open opens a database that the test closes, in a new directory unless o.Path is set.
 func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 	t.Helper()
 	if o.Path == "" {
@@ -65,6 +66,7 @@ func rowsOf(t *testing.T, path string) map[string]int64 {
 	return counts
 }
 
+// sizeOf returns the bytes of the database and its write-ahead log.
 func sizeOf(t *testing.T, path string) (bytes int64) {
 	t.Helper()
 	for _, file := range []string{path, path + "-wal"} {

@@ -34,7 +34,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 				t.Fatalf("%q comes after %q", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("%q: have %d, want %d", c.field, c.value, sum[c.field])
+				t.Fatalf("%q: got %d, want %d", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field

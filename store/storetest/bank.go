@@ -30,29 +30,29 @@ func RunBank(t *testing.T, open OpenBank) {
 		},
 		"lessons are added, changed and deleted": func(t *testing.T, w *watched) {
 			t.Helper()
-			w.Put(t, "a.md", text("aaa", "one"))
-			w.Put(t, "deep/folder/b.md", text("bbb", "two"))
-			w.await(t, "two", slugs("aaa", "bbb"))
+			w.Put(t, "a.md", lessonText("aaa", "one"))
+			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
+			w.await(t, "two", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
-				t.Errorf("category %q", l.Category)
+				t.Errorf("got category %q, want the folder deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
-			w.Put(t, "a.md", text("aaa", "one, changed"))
+			w.Put(t, "a.md", lessonText("aaa", "one, changed"))
 			w.await(t, "the change", func(b *lesson.Book, _ []lesson.Problem) bool { return b.Len() == 2 && b.Hash() != hash })
 			w.Delete(t, "deep/folder/b.md")
-			w.await(t, "one", slugs("aaa"))
+			w.await(t, "one", hasSlugs("aaa"))
 		},
 		"invalid change keeps the old lesson": func(t *testing.T, w *watched) {
 			t.Helper()
-			w.Put(t, "a.md", text("aaa", "one"))
-			w.await(t, "the lesson", slugs("aaa"))
+			w.Put(t, "a.md", lessonText("aaa", "one"))
+			w.await(t, "the lesson", hasSlugs("aaa"))
 			before, _ := w.last().Get("aaa")
 			w.Put(t, "a.md", "---\nname: [\n---\n")
 			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
 			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
-				t.Error("the good version is not in force")
+				t.Errorf("an invalid change replaced the lesson: got lesson %v, want the version before the change", after)
 			}
-			w.Put(t, "a.md", text("aaa", "two"))
+			w.Put(t, "a.md", lessonText("aaa", "two"))
 			w.await(t, "the repaired one", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("aaa")
 				return ok && len(p) == 0 && strings.Contains(l.Raw, "two")
@@ -60,7 +60,7 @@ func RunBank(t *testing.T, open OpenBank) {
 		},
 		"invalid new lesson is reported": func(t *testing.T, w *watched) {
 			t.Helper()
-			w.Put(t, "a.md", text("aaa", "one"))
+			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
 			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool {
 				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
@@ -68,9 +68,9 @@ func RunBank(t *testing.T, open OpenBank) {
 		},
 		"first lesson of a slug wins": func(t *testing.T, w *watched) {
 			t.Helper()
-			w.Put(t, "a.md", text("same", "one"))
-			w.await(t, "the first", slugs("same"))
-			w.Put(t, "b.md", text("same", "two"))
+			w.Put(t, "a.md", lessonText("same", "one"))
+			w.await(t, "the first", hasSlugs("same"))
+			w.Put(t, "b.md", lessonText("same", "two"))
 			w.await(t, "the collision", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("same")
 				return ok && b.Len() == 1 && len(p) == 1 && strings.HasSuffix(l.Path, "a.md")
@@ -96,8 +96,8 @@ func RunBank(t *testing.T, open OpenBank) {
 	}
 }
 
-// text returns a valid lesson.
-func text(slug, advice string) string {
+// lessonText returns the text of a valid lesson.
+func lessonText(slug, advice string) string {
 	return strings.NewReplacer("SLUG", slug, "ADVICE", advice).Replace(`---
 schema: learning/v1
 slug: SLUG
@@ -118,7 +118,8 @@ Look first: ADVICE.
 `)
 }
 
-func slugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
+// hasSlugs returns a condition for await: the book has exactly the lessons with these slugs, in sorted order.
+func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	return func(b *lesson.Book, _ []lesson.Problem) bool {
 		var have []string
 		for _, l := range b.Lessons() {
@@ -138,12 +139,14 @@ type watched struct {
 	problems []lesson.Problem
 }
 
+// receive keeps the last book and its problems.
 func (w *watched) receive(b *lesson.Book, p []lesson.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.book, w.problems = b, p
 }
 
+// last returns the last book.
 func (w *watched) last() *lesson.Book {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,5 +164,5 @@ func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesso
 			return
 		}
 	}
-	t.Fatalf("%s does not come; there are %d lessons, problems %v", what, w.last().Len(), w.problems)
+	t.Fatalf("waited for %s: the last book has %d lessons and the problems %v", what, w.last().Len(), w.problems)
 }

@@ -43,6 +43,7 @@ func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
 	return startCluster(t, clusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
+// startCluster starts a Cluster of nodes masters; s adds a TLS listener to each node, nil adds none.
 func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -87,7 +88,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 			return
 		}
 	}
-	t.Fatalf("the Cluster does not come together; %s says\n%s", n.Addr, info)
+	t.Fatalf("node %s does not report a complete Cluster:\n%s", n.Addr, info)
 }
 
 // Move moves a slot with its keys from one node to another, key by key, as redis-cli does.

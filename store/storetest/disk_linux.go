@@ -40,6 +40,8 @@ func SmallDisk(t *testing.T, size int) *Disk {
 	return d
 }
 
+// runInOwnNamespaces runs the test in a process with separate name spaces, and skips or fails the test with the
+// result.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself
@@ -56,7 +58,7 @@ func runInOwnNamespaces(t *testing.T) {
 	case cmd.ProcessState == nil:
 		t.Skip("a small disk cannot be mounted here: ", err)
 	}
-	t.Fatalf("in a process with separate name spaces: %v\n%s", err, out)
+	t.Fatalf("the test failed in a process with separate name spaces: %v\n%s", err, out)
 }
 
 // Fill fills the file system, so that leave bytes are free. Fill may be called again.

@@ -8,70 +8,72 @@ import (
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key finds nothing": func(t tester, s Store) {
-			equal(t, "found", echoes(t, s, us, 1, 2), map[session.EchoKey][]session.ID{})
-			equal(t, "no keys", echoes(t, s, us), map[session.EchoKey][]session.ID{})
+			equal(t, "found", echoes(t, s, tenantA, 1, 2), map[session.EchoKey][]session.ID{})
+			equal(t, "no keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
 		},
 		"newest session comes first": func(t tester, s Store) {
-			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 3), echo(us, 7, 3, 2), echo(us, 8, 1, 1)}})
-			equal(t, "found", echoes(t, s, us, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
+			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 3), echo(tenantA, 7, 3, 2), echo(tenantA, 8, 1, 1)}})
+			equal(t, "found", echoes(t, s, tenantA, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
 		"newest sessions of a key, up to the bound": func(t tester, s Store) {
 			for n := range 25 {
 				n = n * 7 % 25
-				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n)}})
+				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n)}})
 			}
 			var want []session.ID
 			for n := range session.MaxEchoSessions {
 				want = append(want, id(24-n))
 			}
-			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: want})
+			equal(t, "found", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: want})
 		},
 		"session is listed once, at its latest time": func(t tester, s Store) {
-			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2), echo(us, 7, 1, 3), echo(us, 7, 1, 0)}})
-			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
+			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 2), echo(tenantA, 7, 1, 3), echo(tenantA, 7, 1, 0)}})
+			equal(t, "found", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
 		},
 		"repeated batches change nothing": func(t tester, s Store) {
-			b := session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2)}}
+			b := session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 2)}}
 			write(t, s, b)
 			write(t, s, b)
-			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
+			equal(t, "found", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
 		},
 		"key requested twice is returned once": func(t tester, s Store) {
-			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
-			equal(t, "found", echoes(t, s, us, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
+			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
+			equal(t, "found", echoes(t, s, tenantA, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
 		},
 		"echo without a row is found": func(t tester, s Store) {
-			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
-			noSession(t, s, us, 1)
+			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
+			noSession(t, s, tenantA, 1)
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 0)
 			equal(t, "sessions", stats(t, s)["sessions"], int64(0))
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 0)}})
-			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 0))
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 0)}})
+			equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 0))
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 1)
 			equal(t, "sessions", stats(t, s)["sessions"], int64(1))
 		},
 		"equal keys of two tenants are separate": func(t tester, s Store) {
 			for n := range 4 {
-				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n), echo(them, 7, 10+n, 10+n)}})
+				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n), echo(tenantB, 7, 10+n, 10+n)}})
 			}
-			equal(t, "ours", echoes(t, s, us, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
-			equal(t, "theirs", echoes(t, s, them, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
-			equal(t, "nobody's", echoes(t, s, "nobody", 7), map[session.EchoKey][]session.ID{})
+			equal(t, "of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
+			equal(t, "of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
+			equal(t, "of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
 		},
 		"keys use all 64 bits": func(t tester, s Store) {
 			const high = session.EchoKey(1<<63 + 7)
-			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, high, 1, 1), echo(us, 0, 2, 2), echo(us, ^session.EchoKey(0), 3, 3)}})
-			equal(t, "found", echoes(t, s, us, high, 7, 0, ^session.EchoKey(0)),
+			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, high, 1, 1), echo(tenantA, 0, 2, 2), echo(tenantA, ^session.EchoKey(0), 3, 3)}})
+			equal(t, "found", echoes(t, s, tenantA, high, 7, 0, ^session.EchoKey(0)),
 				map[session.EchoKey][]session.ID{high: {id(1)}, 0: {id(2)}, ^session.EchoKey(0): {id(3)}})
 		},
 	}
 }
 
+// echo returns the index entry of key k for session n.
 func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
 	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: at(minute)}
 }
 
+// echoes returns the sessions that the store finds under each key.
 func echoes(t tester, s Store, tenant string, keys ...session.EchoKey) map[session.EchoKey][]session.ID {
 	t.Helper()
-	return got[map[session.EchoKey][]session.ID](t)(s.FindEcho(t.Context(), tenant, keys))
+	return mustGet[map[session.EchoKey][]session.ID](t)(s.FindEcho(t.Context(), tenant, keys))
 }

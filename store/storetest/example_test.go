@@ -13,10 +13,12 @@ import (
 // oneSession is a store with a single session of two exchanges.
 type oneSession struct{ storetest.Samples }
 
+// EachSession calls fn with the only session.
 func (oneSession) EachSession(_ context.Context, _ string, _, _ time.Time, fn func(session.Row, session.Applied) error) error {
 	return fn(session.Row{Tenant: "default"}, session.Applied{})
 }
 
+// Exchanges returns two exchanges.
 func (oneSession) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
 	return []sample.Exchange{{ID: "x1"}, {ID: "x2"}}, nil
 }

@@ -20,77 +20,77 @@ func feedbackCases() map[string]func(tester, Store) {
 			e := entry("a", 1, 0.25)
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
-			equal(t, "added", add(t, s, us, 1, e), 1)
-			have := entries(t, s, us, 1)
+			equal(t, "added", addFeedback(t, s, tenantA, 1, e), 1)
+			have := entries(t, s, tenantA, 1)
 			if len(have) != 1 || string(have[0].Correction) == "" || !json.Valid(have[0].Details) {
-				t.Fatalf("have %+v", have)
+				t.Fatalf("got %+v, want one entry with its correction and valid details", have)
 			}
 			var v map[string][]any
 			if json.Unmarshal(have[0].Correction, &v) != nil || v["x"][1] != "<" {
-				t.Errorf("correction %s", have[0].Correction)
+				t.Errorf("got correction %s, want x[1] = \"<\"", have[0].Correction)
 			}
 			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			equal(t, "the rest", have[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
-			equal(t, "added", add(t, s, us, 1), 0)
-			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+			equal(t, "added", addFeedback(t, s, tenantA, 1), 0)
+			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 		"entries are merged by id, in time order": func(t tester, s Store) {
-			equal(t, "first", add(t, s, us, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
-			equal(t, "second", add(t, s, us, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
-			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
+			equal(t, "first", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
+			equal(t, "second", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
+			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(3))
 		},
 		"latest entry of an id wins": func(t tester, s Store) {
-			equal(t, "first", add(t, s, us, 1, entry("a", 5, 1)), 1)
-			equal(t, "earlier", add(t, s, us, 1, entry("a", 4, 0)), 0)
-			equal(t, "later", add(t, s, us, 1, entry("a", 6, 0.5)), 1)
-			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("a", 6, 0.5)})
+			equal(t, "first", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
+			equal(t, "earlier", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
+			equal(t, "later", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
+			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 6, 0.5)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(1))
 		},
 		"sessions and tenants are separate": func(t tester, s Store) {
-			add(t, s, us, 1, entry("a", 1, 1))
-			add(t, s, us, 2, entry("a", 1, 0))
-			add(t, s, them, 1, entry("a", 1, 0.5))
-			equal(t, "1", entries(t, s, us, 1), []feedback.Entry{entry("a", 1, 1)})
-			equal(t, "2", entries(t, s, us, 2), []feedback.Entry{entry("a", 1, 0)})
-			equal(t, "theirs", entries(t, s, them, 1), []feedback.Entry{entry("a", 1, 0.5)})
-			equal(t, "theirs, 2", len(entries(t, s, them, 2)), 0)
+			addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
+			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
+			addFeedback(t, s, tenantB, 1, entry("a", 1, 0.5))
+			equal(t, "1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
+			equal(t, "2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
+			equal(t, "of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
+			equal(t, "of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
 		},
 		"batch of many sessions": func(t tester, s Store) {
-			add(t, s, us, 2, entry("a", 1, 0))
+			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
 			for n := range 200 {
 				m[id(100+n)] = []feedback.Entry{entry("a", n, 1), entry("b", n, 0)}
 			}
-			changed := got[map[session.ID]int](t)(s.AddFeedback(t.Context(), us, m))
+			changed := mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, m))
 			equal(t, "changed sessions", len(changed), 200)
 			equal(t, "entries added to one", changed[id(150)], 2)
-			equal(t, "its set", entries(t, s, us, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
+			equal(t, "its set", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
-			if added, err := s.AddFeedback(t.Context(), us, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
-				t.Errorf("added %v, error %v", added, err)
+			if added, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
+				t.Errorf("AddFeedback with an invalid entry: got added %v, error %v, want an error and no added entry", added, err)
 			}
-			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 		"number of entries of a session is bounded": func(t tester, s Store) {
 			list := make([]feedback.Entry, session.MaxFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
-			equal(t, "almost", add(t, s, us, 1, list...), len(list))
+			equal(t, "almost", addFeedback(t, s, tenantA, 1, list...), len(list))
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
-			added, err := s.AddFeedback(t.Context(), us, m)
+			added, err := s.AddFeedback(t.Context(), tenantA, m)
 			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
 			equal(t, "the rest", added, map[session.ID]int{id(1): 2, id(2): 1})
-			equal(t, "known ids", add(t, s, us, 1, entry("e5", 5, 1)), 0)
-			equal(t, "corrected", add(t, s, us, 1, entry("e5", 9001, 0)), 1)
-			have := entries(t, s, us, 1)
+			equal(t, "known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
+			equal(t, "corrected", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
+			have := entries(t, s, tenantA, 1)
 			equal(t, "entries", len(have), session.MaxFeedback)
 			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
 			equal(t, "stored", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
@@ -106,24 +106,24 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
 			}
-			equal(t, "almost", add(t, s, us, 1, list...), len(list))
-			equal(t, "the last one", add(t, s, us, 1, large("last", 1, size)), 1)
+			equal(t, "almost", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "the last one", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
-				if _, err := s.AddFeedback(t.Context(), us, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
+				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("%s: got %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
-			equal(t, "shorter", add(t, s, us, 1, entry("e0", 9, 0)), 1)
-			equal(t, "then there is room", add(t, s, us, 1, entry("new", 1, 1)), 1)
+			equal(t, "shorter", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
+			equal(t, "then there is room", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
 		},
 		"ended context returns its error": func(t tester, s Store) {
-			if _, err := s.AddFeedback(ended(t), us, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
-				t.Errorf("AddFeedback: %v", err)
+			if _, err := s.AddFeedback(ended(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
+				t.Errorf("AddFeedback with an ended context: got error %v, want the error of the context", err)
 			}
-			if _, err := s.Feedback(ended(t), us, id(1)); !isEnded(err) {
-				t.Errorf("Feedback: %v", err)
+			if _, err := s.Feedback(ended(t), tenantA, id(1)); !isEnded(err) {
+				t.Errorf("Feedback with an ended context: got error %v, want the error of the context", err)
 			}
-			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 	}
 }
@@ -144,9 +144,9 @@ func parkingCases() map[string]func(tester, Store) {
 		for _, k := range keys {
 			owners[k] = id(1000 + int(owner.Add(1)))
 		}
-		got[map[session.ID]int](t)(s.Join(t.Context(), tenant, owners))
+		mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenant, owners))
 		for k, to := range owners {
-			if list := got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, to)); len(list) > 0 {
+			if list := mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, to)); len(list) > 0 {
 				out[k] = list
 			}
 		}
@@ -154,73 +154,74 @@ func parkingCases() map[string]func(tester, Store) {
 	}
 	return map[string]func(tester, Store){
 		"nothing parked, nothing joined": func(t tester, s Store) {
-			equal(t, "out", unpark(t, s, us, 1, 2), parked{})
-			equal(t, "no keys", unpark(t, s, us), parked{})
+			equal(t, "out", unpark(t, s, tenantA, 1, 2), parked{})
+			equal(t, "no keys", unpark(t, s, tenantA), parked{})
 		},
 		"parked entries join once, in time order": func(t tester, s Store) {
-			park(t, s, us, 7, entry("b", 2, 1), entry("a", 1, 0))
-			park(t, s, us, 8, entry("c", 1, 1))
-			park(t, s, us, 9, entry("d", 1, 1))
+			park(t, s, tenantA, 7, entry("b", 2, 1), entry("a", 1, 0))
+			park(t, s, tenantA, 8, entry("c", 1, 1))
+			park(t, s, tenantA, 9, entry("d", 1, 1))
 			equal(t, "waiting", stats(t, s)["parked"], int64(4))
-			equal(t, "out", unpark(t, s, us, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
-			equal(t, "again", unpark(t, s, us, 8, 7), parked{})
+			equal(t, "out", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
+			equal(t, "again", unpark(t, s, tenantA, 8, 7), parked{})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(1))
 		},
 		"latest parked entry of an id wins": func(t tester, s Store) {
-			park(t, s, us, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
+			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
 			equal(t, "waiting", stats(t, s)["parked"], int64(1))
-			equal(t, "out", unpark(t, s, us, 7), parked{7: {entry("a", 6, 0.5)}})
+			equal(t, "out", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
 		"tenants are separate": func(t tester, s Store) {
-			park(t, s, us, 7, entry("a", 1, 1))
-			park(t, s, them, 7, entry("b", 1, 1))
-			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("b", 1, 1)}})
-			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("a", 1, 1)}})
+			park(t, s, tenantA, 7, entry("a", 1, 1))
+			park(t, s, tenantB, 7, entry("b", 1, 1))
+			equal(t, "of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
+			equal(t, "of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
 		},
 		"parked entries join the session of their key": func(t tester, s Store) {
-			park(t, s, us, 7, entry("a", 1, 0), entry("b", 2, 1))
-			park(t, s, us, 8, entry("a", 3, 0.5), entry("c", 1, 1))
-			park(t, s, us, 9, entry("d", 1, 1))
-			park(t, s, them, 7, entry("e", 1, 1))
-			add(t, s, us, 2, entry("d", 1, 1))
+			park(t, s, tenantA, 7, entry("a", 1, 0), entry("b", 2, 1))
+			park(t, s, tenantA, 8, entry("a", 3, 0.5), entry("c", 1, 1))
+			park(t, s, tenantA, 9, entry("d", 1, 1))
+			park(t, s, tenantB, 7, entry("e", 1, 1))
+			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			owners := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
-			added := got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))
+			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))
 			equal(t, "sessions joined", len(added), 1) // the other session had the entry already
-			equal(t, "set", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
-			equal(t, "set of the other", entries(t, s, us, 2), []feedback.Entry{entry("d", 1, 1)})
-			equal(t, "again", len(got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))), 0)
-			equal(t, "still waiting", unpark(t, s, us, 7, 8, 9, 10), parked{})
-			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("e", 1, 1)}})
+			equal(t, "set", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
+			equal(t, "set of the other", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
+			equal(t, "again", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))), 0)
+			equal(t, "still waiting", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
+			equal(t, "of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
 		"parked entries of a key are bounded": func(t tester, s Store) {
 			for i := range session.MaxFeedback {
-				park(t, s, us, 7, entry(fmt.Sprint("e", i), i, 1))
+				park(t, s, tenantA, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
-			if err := s.Park(t.Context(), us, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
-				t.Errorf("one too many: %v", err)
+			if err := s.Park(t.Context(), tenantA, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
+				t.Errorf("Park into a full key: got error %v, want session.ErrParkingFull", err)
 			}
-			park(t, s, us, 7, entry("e5", 9000, 0))
-			park(t, s, us, 8, entry("new", 1, 1))
-			add(t, s, us, 1, entry("own", 1, 1))
-			added, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
+			park(t, s, tenantA, 7, entry("e5", 9000, 0))
+			park(t, s, tenantA, 8, entry("new", 1, 1))
+			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
+			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
 			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
 			equal(t, "joined", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
-			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
-			park(t, s, them, 7, entry("c", 2, 1))
-			equal(t, "purged", got[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
-			equal(t, "purged again", got[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
+			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
+			park(t, s, tenantB, 7, entry("c", 2, 1))
+			equal(t, "purged", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
+			equal(t, "purged again", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
 			equal(t, "waiting", stats(t, s)["parked"], int64(1))
-			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("b", 3, 1)}})
+			equal(t, "of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
 	}
 }
 
-func add(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
+// addFeedback adds feedback to session n, and returns the number of entries that changed the stored feedback.
+func addFeedback(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
-	return got[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
+	return mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
 }
 
 // entriesOf returns feedback on one session.
@@ -228,9 +229,10 @@ func entriesOf(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
 
+// entries returns the stored feedback of session n.
 func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	t.Helper()
-	return got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
+	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
 // anySet tests that entries end in one set in every order, with every repetition, and in every
@@ -245,11 +247,11 @@ func anySet(s Store) func(*rapid.T) {
 		}), 1, 8).Draw(rt, "entries")
 		shuffled := rapid.Permutation(append(list, list[0])).Draw(rt, "order")
 		for _, e := range list {
-			add(rt, s, us, n, e)
+			addFeedback(rt, s, tenantA, n, e)
 		}
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
-		add(rt, s, us, n+1, shuffled[:cut]...)
-		add(rt, s, us, n+1, shuffled[cut:]...)
-		equal(rt, "set", entries(rt, s, us, n+1), entries(rt, s, us, n))
+		addFeedback(rt, s, tenantA, n+1, shuffled[:cut]...)
+		addFeedback(rt, s, tenantA, n+1, shuffled[cut:]...)
+		equal(rt, "set", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
 	}
 }

@@ -25,10 +25,10 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time),
 			writeLife(t, s, n*each+i, at(60*n))
 			addOwn(hashed(n*each+i), at(60*n))
 		}
-		if deleted := got[int](t)(s.Retain(t.Context(), later)); deleted < each {
-			t.Fatalf("%d sessions are gone", deleted)
+		if deleted := mustGet[int](t)(s.Retain(t.Context(), later)); deleted < each {
+			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, each)
 		}
-		got[int](t)(s.PurgeParked(t.Context(), later))
+		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}
 	round(0)
 	first := size()
@@ -39,13 +39,13 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time),
 	equal(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {
-			t.Errorf("after ten times as many sessions %s has %d, and had %d", name, n, first[name])
+			t.Errorf("%s grew with the number of sessions: got %d after ten times as many sessions, want at most %d", name, n, first[name]*3/2+slack)
 		}
 	}
 }
 
 // hashed returns a session id as in production: a hash.
-func hashed(n int) session.ID { return session.KeyOf(us, session.SpaceName, fmt.Sprint(n)) }
+func hashed(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName, fmt.Sprint(n)) }
 
 // writeLife writes a session with values of every kind, from the first turn to an exchange after the
 // settlement.
@@ -54,17 +54,17 @@ func writeLife(t tester, s Store, n int, now time.Time) {
 	ctx, sid := t.Context(), hashed(n)
 	key := session.EchoKey(n) * 0x9e3779b97f4a7c15
 	write(t, s, session.Batch{
-		Rows:      []session.Row{{Tenant: us, ID: sid, Started: now, Seen: now, Data: []byte("{}")}},
-		Echoes:    []session.Echo{{Tenant: us, Key: key, ID: sid, At: now}, {Tenant: us, Key: 7, ID: sid, At: now}},
-		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: us, Session: sid.String(), Turn: 1, At: now}},
-		Samples:   []session.StoredSample{{Tenant: us, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: now}}},
+		Rows:      []session.Row{{Tenant: tenantA, ID: sid, Started: now, Seen: now, Data: []byte("{}")}},
+		Echoes:    []session.Echo{{Tenant: tenantA, Key: key, ID: sid, At: now}, {Tenant: tenantA, Key: 7, ID: sid, At: now}},
+		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 1, At: now}},
+		Samples:   []session.StoredSample{{Tenant: tenantA, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: now}}},
 	})
 	entry := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
-	must(t, s.Park(ctx, us, key, entry))
-	must(t, s.Park(ctx, us, key+1, entry)) // parked feedback without a session
-	got[map[session.ID]int](t)(s.Join(ctx, us, map[session.EchoKey]session.ID{key: sid}))
-	must(t, s.WriteNotes(ctx, us, map[session.ID][]byte{sid: []byte("mark")}, nil))
-	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: us, ID: sid, At: now}, {Tenant: us, ID: sid, Exchange: "x", At: now}}))
-	settle(t, s, session.Settlement{Tenant: us, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
-	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: us, Session: sid.String(), Turn: 2, At: now}}})
+	must(t, s.Park(ctx, tenantA, key, entry))
+	must(t, s.Park(ctx, tenantA, key+1, entry)) // parked feedback without a session
+	mustGet[map[session.ID]int](t)(s.Join(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
+	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
+	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: now}, {Tenant: tenantA, ID: sid, Exchange: "x", At: now}}))
+	settle(t, s, session.Settlement{Tenant: tenantA, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 2, At: now}}})
 }

@@ -26,21 +26,23 @@ func anyHistory(s Store) func(*rapid.T) {
 		l := history{rt, s, number}
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
-				r := row(us, n, k)
+				r := row(tenantA, n, k)
 				r.Closed, r.StandIn = k == 0, k == 1
 				write(l, s, session.Batch{Rows: []session.Row{r}})
 			},
-			"exchange": func(n, k int) { write(l, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, n, k)}}) },
+			"exchange": func(n, k int) { write(l, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, n, k)}}) },
 			"samples":  l.rebuildSamples,
-			"echo":     func(n, k int) { write(l, s, session.Batch{Echoes: []session.Echo{echo(us, session.EchoKey(k), n, k)}}) },
-			"feedback": func(n, k int) { add(l, s, us, n, entry("f", k, 1), entry("g", 1, 0)) },
+			"echo": func(n, k int) {
+				write(l, s, session.Batch{Echoes: []session.Echo{echo(tenantA, session.EchoKey(k), n, k)}})
+			},
+			"feedback": func(n, k int) { addFeedback(l, s, tenantA, n, entry("f", k, 1), entry("g", 1, 0)) },
 			"settle":   func(n, _ int) { l.settle(n) },
 			"aside": func(n, _ int) {
-				must(l, s.SetAside(l.Context(), []session.DeadLetter{{Tenant: us, ID: id(n), Step: "step", At: at(n)}}))
+				must(l, s.SetAside(l.Context(), []session.DeadLetter{{Tenant: tenantA, ID: id(n), Step: "step", At: at(n)}}))
 			},
-			"readmit": func(_, k int) { got[int](l)(s.Readmit(l.Context(), k)) },
-			"forget":  func(n, _ int) { got[bool](l)(s.Forget(l.Context(), us, id(n))) },
-			"retain":  func(_, k int) { got[int](l)(s.Retain(l.Context(), at(k))) },
+			"readmit": func(_, k int) { mustGet[int](l)(s.Readmit(l.Context(), k)) },
+			"forget":  func(n, _ int) { mustGet[bool](l)(s.Forget(l.Context(), tenantA, id(n))) },
+			"retain":  func(_, k int) { mustGet[int](l)(s.Retain(l.Context(), at(k))) },
 		}
 		names := []string{"row", "exchange", "samples", "echo", "feedback", "settle", "aside", "readmit", "forget", "retain"}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
@@ -50,34 +52,34 @@ func anyHistory(s Store) func(*rapid.T) {
 			}
 		}
 		l.checkTotals()
-		got[int](l)(s.ForgetTenant(l.Context(), us))
+		mustGet[int](l)(s.ForgetTenant(l.Context(), tenantA))
 		l.checkEmpty()
 	}
 }
 
 // rebuildSamples writes k samples as all samples of a session.
 func (l history) rebuildSamples(n, k int) {
-	b := session.Batch{Whole: []session.Ref{{Tenant: us, ID: id(n)}}}
+	b := session.Batch{Whole: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
 	for i := range k {
-		b.Samples = append(b.Samples, stored(us, n, l.number*100+n*10+i))
+		b.Samples = append(b.Samples, storedSample(tenantA, n, l.number*100+n*10+i))
 	}
 	write(l, l.s, b)
 }
 
 // settle applies the next settlement of the session, with all feedback.
 func (l history) settle(n int) {
-	next := step(us, n, applied(l, l.s, us, n).Version, delta("a@1", "n", 0, 1))
-	_, state, err := l.s.SessionFeedback(l.Context(), us, id(n))
+	next := settlement(tenantA, n, applied(l, l.s, tenantA, n).Version, delta("a@1", "n", 0, 1))
+	_, state, err := l.s.SessionFeedback(l.Context(), tenantA, id(n))
 	must(l, err)
 	next.FeedbackState = state
-	equal(l, "taken", settle(l, l.s, next), []bool{true})
+	equal(l, "accepted settlements", settle(l, l.s, next), []bool{true})
 }
 
 // checkTotals compares the running totals with the counts of a walk, and checks that each open session is
 // due or set aside.
 func (l history) checkTotals() {
 	have, open := map[string]int64{}, map[session.ID]bool{}
-	must(l, l.s.EachSession(l.Context(), us, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+	must(l, l.s.EachSession(l.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 		have["sessions"]++
 		if open[r.ID] = !r.Closed; open[r.ID] && a.Version > 0 {
 			l.Errorf("session %x is settled and open", r.ID)
@@ -85,10 +87,10 @@ func (l history) checkTotals() {
 		return nil
 	}))
 	for n := 1; n <= 3; n++ {
-		have["exchanges"] += int64(len(exchanges(l, l.s, us, n)))
-		have["feedback"] += int64(len(entries(l, l.s, us, n)))
+		have["exchanges"] += int64(len(exchanges(l, l.s, tenantA, n)))
+		have["feedback"] += int64(len(entries(l, l.s, tenantA, n)))
 	}
-	have["samples"] = int64(len(walkSamples(l, l.s, us, time.Time{}, time.Time{})))
+	have["samples"] = int64(len(walkSamples(l, l.s, tenantA, time.Time{}, time.Time{})))
 	st := stats(l, l.s)
 	for name, n := range have {
 		equal(l, name, st[name], n)
@@ -100,17 +102,17 @@ func (l history) checkTotals() {
 	}
 	for _, r := range due(l, l.s, at(100), session.Row{}, 10) {
 		if r.Closed {
-			l.Errorf("%x is due and closed", r.ID)
+			l.Errorf("session %x is both due and closed", r.ID)
 		}
 		delete(open, r.ID)
 	}
 	for n, is := range open {
 		if is {
-			l.Errorf("%x is open, and neither due nor set aside", n)
+			l.Errorf("session %x is open, and neither due nor set aside", n)
 		}
 	}
 	if n := unsampled(l, l.s); n < 0 || n > have["exchanges"] {
-		l.Errorf("%d of %d exchanges are without a sample", n, have["exchanges"])
+		l.Errorf("got %d exchanges without a sample, want 0 to %d", n, have["exchanges"])
 	}
 }
 
@@ -120,13 +122,13 @@ func (l history) checkEmpty() {
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
 		equal(l, name+" left", st[name], int64(0))
 	}
-	marks(l, l.s)
+	wantDeadLetters(l, l.s)
 	equal(l, "due", len(due(l, l.s, at(100), session.Row{}, 10)), 0)
 	equal(l, "unsettled", len(unsettled(l, l.s)), 0)
 	equal(l, "unsampled", unsampled(l, l.s), int64(0))
 	for n := 1; n <= 3; n++ {
-		equal(l, "entries", entries(l, l.s, us, n), []feedback.Entry(nil))
-		equal(l, "applied", applied(l, l.s, us, n), session.Applied{})
+		equal(l, "entries", entries(l, l.s, tenantA, n), []feedback.Entry(nil))
+		equal(l, "applied", applied(l, l.s, tenantA, n), session.Applied{})
 	}
-	equal(l, "echoes", len(echoes(l, l.s, us, 0, 1, 2, 3, 4)), 0)
+	equal(l, "echoes", len(echoes(l, l.s, tenantA, 0, 1, 2, 3, 4)), 0)
 }

@@ -13,26 +13,26 @@ func listingCases() map[string]func(tester, Store) {
 		"sessions come newest first, page by page": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 7 {
-				b.Rows = append(b.Rows, row(us, n, n), row(them, n, n))
+				b.Rows = append(b.Rows, row(tenantA, n, n), row(tenantB, n, n))
 			}
 			write(t, s, b)
-			first := newest(t, s, us, session.ListRange{Limit: 3})
-			equal(t, "first page", ids(first.List), []int{6, 5, 4})
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 7, 7)}}) // a concurrent write does not move the page
-			second := newest(t, s, us, session.ListRange{Limit: 3, After: first.Next})
-			equal(t, "second page", ids(second.List), []int{3, 2, 1})
-			third := newest(t, s, us, session.ListRange{Limit: 3, After: second.Next})
-			equal(t, "third page", ids(third.List), []int{0})
+			first := newest(t, s, tenantA, session.ListRange{Limit: 3})
+			equal(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // a concurrent write does not move the page
+			second := newest(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
+			equal(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
+			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
+			equal(t, "third page", sessionNumbers(third.List), []int{0})
 			equal(t, "its end", third.Next, "")
-			equal(t, "row", first.List[0].Row, row(us, 6, 6))
-			equal(t, "an unknown tenant", newest(t, s, "nobody", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
+			equal(t, "row", first.List[0].Row, row(tenantA, 6, 6))
+			equal(t, "an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
 		"page that fits exactly has no next page": func(t tester, s Store) {
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
-			p := newest(t, s, us, session.ListRange{Limit: 2})
-			equal(t, "page", ids(p.List), []int{2, 1})
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
+			p := newest(t, s, tenantA, session.ListRange{Limit: 2})
+			equal(t, "page", sessionNumbers(p.List), []int{2, 1})
 			if p.Next != "" {
-				p = newest(t, s, us, session.ListRange{Limit: 2, After: p.Next})
+				p = newest(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
 				equal(t, "the rest", len(p.List), 0)
 				equal(t, "its end", p.Next, "")
 			}
@@ -40,14 +40,14 @@ func listingCases() map[string]func(tester, Store) {
 		"sessions of a period": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 9 {
-				b.Rows = append(b.Rows, row(us, n, n))
+				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
 			of := session.ListRange{Since: at(2), Until: at(6), Limit: 3}
 			var have []int
 			for {
-				p := newest(t, s, us, of)
-				have = append(have, ids(p.List)...)
+				p := newest(t, s, tenantA, of)
+				have = append(have, sessionNumbers(p.List)...)
 				if of.After = p.Next; p.Next == "" {
 					break
 				}
@@ -55,10 +55,10 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "sessions", have, []int{5, 4, 3, 2})
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
-			got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(1), To: to}}))
-			list := newest(t, s, us, session.ListRange{Limit: 5}).List
+			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
+			list := newest(t, s, tenantA, session.ListRange{Limit: 5}).List
 			equal(t, "settled", list[1].Applied, to)
 			equal(t, "closed", list[1].Row.Closed, true)
 			equal(t, "open", list[0].Applied.Version, int64(0))
@@ -66,84 +66,86 @@ func listingCases() map[string]func(tester, Store) {
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 4 {
-				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
+				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
 			}
 			write(t, s, b)
-			page := newest(t, s, us, session.ListRange{Limit: 2})
+			page := newest(t, s, tenantA, session.ListRange{Limit: 2})
 			samples := newestSamples(t, s, session.ListRange{Limit: 2})
-			got[bool](t)(s.Forget(t.Context(), us, id(2)))
-			equal(t, "behind it", ids(newest(t, s, us, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
-			equal(t, "all", ids(newest(t, s, us, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
+			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
+			equal(t, "behind it", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
+			equal(t, "all", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
 			equal(t, "samples behind it", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
 			equal(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
 		},
 		"samples come newest first, page by page": func(t tester, s Store) {
 			for n := range 5 {
-				write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, n), stored(them, 1, n)}})
+				write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, n), storedSample(tenantB, 1, n)}})
 			}
 			first := newestSamples(t, s, session.ListRange{Limit: 2})
-			equal(t, "first page", first.List, []session.StoredSample{stored(us, 1, 4), stored(us, 1, 3)})
+			equal(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
 			second := newestSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
 			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
 			equal(t, "its end", second.Next, "")
-			rated := stored(us, 1, 4)
+			rated := storedSample(tenantA, 1, 4)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
 			equal(t, "rated since", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
 			equal(t, "of a time", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
-			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 1)}})
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, place := range []string{"x y", "1;2", "-", "'"} {
-				if _, err := s.Newest(t.Context(), us, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("sessions after %q: %v", place, err)
+				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("sessions after %q: got error %v, want session.ErrPlace", place, err)
 				}
-				if _, err := s.NewestSamples(t.Context(), us, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("samples after %q: %v", place, err)
+				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("samples after %q: got error %v, want session.ErrPlace", place, err)
 				}
 			}
 		},
 		"page size is bounded": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 600 {
-				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
+				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
 			}
 			write(t, s, b)
 			old := session.ListRange{Since: at(1), Until: at(4), Limit: 10} // older than all other sessions
-			equal(t, "the oldest", ids(newest(t, s, us, old).List), []int{3, 2, 1})
+			equal(t, "the oldest", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
 			equal(t, "their samples", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, of := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
-				p := newest(t, s, us, of)
+				p := newest(t, s, tenantA, of)
 				if total += len(p.List); len(p.List) > 500 {
-					t.Errorf("a page of %d", len(p.List))
+					t.Errorf("got a page of %d sessions, want at most 500", len(p.List))
 				}
 				of.After, more = p.Next, p.Next != ""
 			}
 			equal(t, "sessions", total, 600)
 			if pages < 2 {
-				t.Errorf("%d pages", pages)
+				t.Errorf("got %d pages, want at least 2", pages)
 			}
-			if _, err := s.Newest(ended(t), us, session.ListRange{Limit: 1}); !isEnded(err) {
-				t.Errorf("a list with an ended context: %v", err)
+			if _, err := s.Newest(ended(t), tenantA, session.ListRange{Limit: 1}); !isEnded(err) {
+				t.Errorf("Newest with an ended context: got error %v, want the error of the context", err)
 			}
-			equal(t, "of a time without sessions", len(newest(t, s, us, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
+			equal(t, "of a time without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
 		},
 	}
 }
 
+// newest returns a page of sessions, newest first.
 func newest(t tester, s Store, tenant string, within session.ListRange) session.Page[session.Listed] {
 	t.Helper()
-	return got[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, within))
+	return mustGet[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, within))
 }
 
+// newestSamples returns a page of samples of tenant A, newest first.
 func newestSamples(t tester, s Store, within session.ListRange) session.Page[session.StoredSample] {
 	t.Helper()
-	return got[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), us, within))
+	return mustGet[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), tenantA, within))
 }
 
-// ids returns the numbers of listed sessions.
-func ids(list []session.Listed) []int {
+// sessionNumbers returns the number n of each listed session, as in id(n).
+func sessionNumbers(list []session.Listed) []int {
 	out := []int{}
 	for _, l := range list {
 		for n := range 1000 {
@@ -155,6 +157,7 @@ func ids(list []session.Listed) []int {
 	return out
 }
 
+// sampleIDs returns the id of each sample.
 func sampleIDs(list []session.StoredSample) []string {
 	out := []string{}
 	for i := range list {

@@ -6,67 +6,70 @@ import "precept/bandit/trial"
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
-			equal(t, "none", len(maxima(t, s, us)), 0)
+			equal(t, "none", len(maxima(t, s, tenantA)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
-				must(t, s.Raise(t.Context(), us, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
+				must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
-			equal(t, "maxima", maxima(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
+			equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
 		"maxima are sorted and apart from the counters": func(t tester, s Store) {
-			settle(t, s, step(us, 1, 0, delta("a@1", "emax+", 0, 100)))
-			must(t, s.Raise(t.Context(), us, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
-			must(t, s.Raise(t.Context(), them, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
-			must(t, s.Raise(t.Context(), us, nil))
-			equal(t, "ours", maxima(t, s, us), []trial.Delta{
+			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "emax+", 0, 100)))
+			must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
+			must(t, s.Raise(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
+			must(t, s.Raise(t.Context(), tenantA, nil))
+			equal(t, "of tenant A", maxima(t, s, tenantA), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})
-			equal(t, "theirs", maxima(t, s, them), []trial.Delta{delta("a@1", "emax+", 0, 50)})
-			equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 100)})
+			equal(t, "of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
+			equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
 		"priors are put onto the current version only": func(t tester, s Store) {
-			priors(t, s, us, 0, "")
+			wantPriors(t, s, tenantA, 0, "")
 			for _, c := range []struct {
 				from int64
 				data string
 				ok   bool
 			}{{1, "x", false}, {0, "one", true}, {0, "again", false}, {1, "two", true}, {1, "late", false}, {2, "", true}} {
-				equal(t, c.data, got[bool](t)(s.PutPriors(t.Context(), us, c.from, []byte(c.data))), c.ok)
+				equal(t, c.data, mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
-			priors(t, s, us, 3, "")
-			equal(t, "the next", got[bool](t)(s.PutPriors(t.Context(), us, 3, []byte("f\x00ur"))), true)
-			priors(t, s, us, 4, "f\x00ur")
-			priors(t, s, them, 0, "")
+			wantPriors(t, s, tenantA, 3, "")
+			equal(t, "the next", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			wantPriors(t, s, tenantA, 4, "f\x00ur")
+			wantPriors(t, s, tenantB, 0, "")
 		},
 		"the first to set a shared value wins": func(t tester, s Store) {
-			equal(t, "first", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
-			equal(t, "second", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
-			equal(t, "empty", string(got[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
-			meta(t, s, "salt", "one", true)
-			meta(t, s, "empty", "", true)
-			meta(t, s, "Salt", "", false)
+			equal(t, "first", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
+			equal(t, "second", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
+			equal(t, "empty", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
+			wantMeta(t, s, "salt", "one", true)
+			wantMeta(t, s, "empty", "", true)
+			wantMeta(t, s, "Salt", "", false)
 		},
 	}
 }
 
+// maxima returns the stored maxima of a tenant.
 func maxima(t tester, s Store, tenant string) []trial.Delta {
 	t.Helper()
-	return got[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
+	return mustGet[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
-func priors(t tester, s Store, tenant string, version int64, data string) {
+// wantPriors fails the test unless the store has these priors in this version.
+func wantPriors(t tester, s Store, tenant string, version int64, data string) {
 	t.Helper()
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
 	if v != version || string(d) != data {
-		t.Errorf("priors of %s: have %d %q, want %d %q", tenant, v, d, version, data)
+		t.Errorf("priors of %s: got %d %q, want %d %q", tenant, v, d, version, data)
 	}
 }
 
-func meta(t tester, s Store, key, value string, there bool) {
+// wantMeta fails the test unless the value of key is as expected; there is false for a key without a value.
+func wantMeta(t tester, s Store, key, value string, there bool) {
 	t.Helper()
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)
 	if ok != there || string(v) != value {
-		t.Errorf("meta %q: have %q %v, want %q %v", key, v, ok, value, there)
+		t.Errorf("meta %q: got %q %v, want %q %v", key, v, ok, value, there)
 	}
 }

@@ -11,39 +11,39 @@ import (
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"text left with a session is deleted with the session": func(t tester, s Store) {
-			writeFull(t, s, us, 1)
-			writeFull(t, s, them, 1)
-			sessionNote(t, s, us, "")
-			writeNotes(t, s, us, map[int]string{1: "one"}, nil)
-			sessionNote(t, s, us, "one")
-			sessionNote(t, s, them, "")
-			writeNotes(t, s, us, map[int]string{1: "t\x00wo"}, nil)
-			sessionNote(t, s, us, "t\x00wo")
-			writeFull(t, s, us, 1) // written again
-			sessionNote(t, s, us, "t\x00wo")
-			got[bool](t)(s.Forget(t.Context(), us, id(1)))
-			sessionNote(t, s, us, "")
-			writeNotes(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
-			writeFull(t, s, us, 1)
-			sessionNote(t, s, us, "")
-			noSession(t, s, us, 9)
+			writeFull(t, s, tenantA, 1)
+			writeFull(t, s, tenantB, 1)
+			wantSessionNote(t, s, tenantA, "")
+			writeNotes(t, s, tenantA, map[int]string{1: "one"}, nil)
+			wantSessionNote(t, s, tenantA, "one")
+			wantSessionNote(t, s, tenantB, "")
+			writeNotes(t, s, tenantA, map[int]string{1: "t\x00wo"}, nil)
+			wantSessionNote(t, s, tenantA, "t\x00wo")
+			writeFull(t, s, tenantA, 1) // written again
+			wantSessionNote(t, s, tenantA, "t\x00wo")
+			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
+			wantSessionNote(t, s, tenantA, "")
+			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "never there"}, nil)
+			writeFull(t, s, tenantA, 1)
+			wantSessionNote(t, s, tenantA, "")
+			noSession(t, s, tenantA, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
-			writeFull(t, s, us, 1)
-			writeNotes(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
-			writeNotes(t, s, them, nil, map[string]string{"case|a": "theirs"})
-			equal(t, "cases", notes(t, s, us, "case|"), []string{"case|a=1", "case|b=2"})
-			equal(t, "all", notes(t, s, us, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
-			equal(t, "one", string(got[[]byte](t)(s.TenantNote(t.Context(), us, "case|b"))), "2")
-			writeNotes(t, s, us, nil, map[string]string{"case|b": ""})
-			writeNotes(t, s, them, nil, map[string]string{"case|b": "theirs"})
-			writeNotes(t, s, us, nil, map[string]string{"case|b": ""})
-			if data, err := s.TenantNote(t.Context(), us, "case|b"); data != nil || err != nil {
-				t.Errorf("deleted: %q, %v", data, err)
+			writeFull(t, s, tenantA, 1)
+			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
+			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "theirs"})
+			equal(t, "cases", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
+			equal(t, "all", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
+			equal(t, "one", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
+			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
+			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "theirs"})
+			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
+			if data, err := s.TenantNote(t.Context(), tenantA, "case|b"); data != nil || err != nil {
+				t.Errorf("a deleted note: got %q, error %v, want no note, no error", data, err)
 			}
-			got[int](t)(s.ForgetTenant(t.Context(), us))
-			equal(t, "forgotten", len(notes(t, s, us, "")), 0)
-			equal(t, "the other tenant's", notes(t, s, them, ""), []string{"case|a=theirs", "case|b=theirs"})
+			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
+			equal(t, "forgotten", len(notes(t, s, tenantA, "")), 0)
+			equal(t, "the other tenant's", notes(t, s, tenantB, ""), []string{"case|a=theirs", "case|b=theirs"})
 		},
 		"many notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
@@ -52,13 +52,13 @@ func noteCases() map[string]func(tester, Store) {
 				list[fmt.Sprintf("n|%04d", n)] = "v"
 				want = append(want, fmt.Sprintf("n|%04d=v", n))
 			}
-			writeNotes(t, s, us, nil, list)
-			equal(t, "all", notes(t, s, us, "n|"), want)
+			writeNotes(t, s, tenantA, nil, list)
+			equal(t, "all", notes(t, s, tenantA, "n|"), want)
 		},
 		"claim has one owner at a time": func(t tester, s Store) {
 			claim := func(owner string, at int) bool {
 				t.Helper()
-				return got[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(at), time.Minute))
+				return mustGet[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(at), time.Minute))
 			}
 			equal(t, "first", claim("a", 0), true)
 			equal(t, "another", claim("b", 1), false)
@@ -67,7 +67,7 @@ func noteCases() map[string]func(tester, Store) {
 			equal(t, "another still", claim("b", 3), false)
 			must(t, s.Unclaim(t.Context(), "work", "a"))
 			equal(t, "free", claim("b", 4), true)
-			equal(t, "another name", got[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
+			equal(t, "another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
 		},
 	}
 }
@@ -75,6 +75,8 @@ func noteCases() map[string]func(tester, Store) {
 // claimTime returns a time of claims, in seconds.
 func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
 
+// writeNotes writes notes of sessions, by the number of the session, and notes of the tenant, by key. An empty
+// text deletes the note.
 func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {
 	t.Helper()
 	m, n := map[session.ID][]byte{}, map[string][]byte{}
@@ -90,11 +92,13 @@ func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map
 	must(t, s.WriteNotes(t.Context(), tenant, m, n))
 }
 
-func sessionNote(t tester, s Store, tenant, want string) {
+// wantSessionNote fails the test unless session 1 has the note want; "" means no note.
+func wantSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "mark", string(got[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
+	equal(t, "mark", string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
+// notes returns "key=text" for each note of a tenant whose key begins with prefix.
 func notes(t tester, s Store, tenant, prefix string) (list []string) {
 	t.Helper()
 	must(t, s.EachNote(t.Context(), tenant, prefix, func(key string, data []byte) error {

@@ -20,8 +20,8 @@ import (
 
 // The tenants of the suite.
 const (
-	us   = "default"
-	them = "other"
+	tenantA = "default"
+	tenantB = "other"
 )
 
 // Run runs the conformance suite of a backend. open returns an empty store.
@@ -40,7 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"samples", sampleCases()},
 		{"listing", listingCases()},
 		{"keeping", keepingCases()},
-		{"aside", asideCases()},
+		{"aside", setAsideCases()},
 		{"notes", noteCases()},
 		{"together", togetherCases()},
 	} {
@@ -75,8 +75,8 @@ func must(t tester, err error) {
 	}
 }
 
-// got ends the test on an error, and returns the value.
-func got[T any](t tester) func(v T, err error) T {
+// got got returns a function that ends the test on an error, and otherwise returns the value.
+func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		must(t, err)
@@ -84,21 +84,24 @@ func got[T any](t tester) func(v T, err error) T {
 	}
 }
 
-func equal(t tester, what string, have, want any) {
+// equal fails the test if got and want differ; subject names the compared value in the message.
+func equal(t tester, subject string, got, want any) {
 	t.Helper()
-	if !reflect.DeepEqual(have, want) {
-		t.Errorf("%s:\nhave %+v\nwant %+v", what, have, want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\ngot %+v\nwant %+v", subject, got, want)
 	}
 }
 
+// write writes a batch, and ends the test on an error.
 func write(t tester, s Store, b session.Batch) {
 	t.Helper()
 	must(t, s.Write(t.Context(), b))
 }
 
+// stats returns the running totals of the store.
 func stats(t tester, s Store) map[string]int64 {
 	t.Helper()
-	return got[map[string]int64](t)(s.Stats(t.Context()))
+	return mustGet[map[string]int64](t)(s.Stats(t.Context()))
 }
 
 // ended returns a context that has ended.
@@ -109,6 +112,7 @@ func ended(t tester) context.Context {
 	return ctx
 }
 
+// isEnded reports whether err is the error of a context that has ended.
 func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -135,6 +139,7 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
+// exchange returns the exchange of one turn of the session with number n.
 func exchange(tenant string, session, turn int) sample.Exchange {
 	sid := id(session)
 	return sample.Exchange{
@@ -147,8 +152,8 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	}
 }
 
-// stored returns the sample with a number, of the session with number n.
-func stored(tenant string, n, number int) session.StoredSample {
+// storedSample returns the sample with a number, of the session with number n.
+func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: at(number),
 		Input: map[string]any{"text": fmt.Sprint("in ", number)}, Output: map[string]any{"text": "out"},
@@ -156,10 +161,12 @@ func stored(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
+// entry returns the feedback entry with the id name, given by a person at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
+// delta returns the change of one counter by v.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

@@ -16,89 +16,89 @@ import (
 func sampleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"exchange is returned as written": func(t tester, s Store) {
-			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
-			equal(t, "exchanges", exchanges(t, s, us, 1), []sample.Exchange{exchange(us, 1, 1)})
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
+			equal(t, "exchanges", exchanges(t, s, tenantA, 1), []sample.Exchange{exchange(tenantA, 1, 1)})
 		},
 		"new items keep their bytes": func(t tester, s Store) {
 			for i, items := range [][]json.RawMessage{nil, {[]byte("{\"a\" : 1.0, \"b\":\"\\u00e9<&\xff\"}"), []byte("null"), []byte("12345678901234567890")}} {
-				e := exchange(us, 1, i)
+				e := exchange(tenantA, 1, i)
 				e.New = items
 				write(t, s, session.Batch{Exchanges: []sample.Exchange{e}})
-				equal(t, "items", exchanges(t, s, us, 1)[i].New, items)
+				equal(t, "items", exchanges(t, s, tenantA, 1)[i].New, items)
 			}
 		},
 		"invalid JSON item affects no other exchange": func(t tester, s Store) {
-			bad := exchange(us, 1, 2)
+			bad := exchange(tenantA, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
-			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err != nil {
-				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}}) // the store may also refuse the exchange
+			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
+				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may also refuse the exchange
 			}
-			equal(t, "the good one", exchanges(t, s, us, 1)[0], exchange(us, 1, 1))
-			for _, e := range exchanges(t, s, us, 1) {
+			equal(t, "the good one", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
+			for _, e := range exchanges(t, s, tenantA, 1) {
 				if _, err := json.Marshal(e); err != nil {
 					t.Error(err)
 				}
 			}
 		},
 		"exchanges are in order of turn, then of arrival": func(t tester, s Store) {
-			retry := exchange(us, 1, 2)
+			retry := exchange(tenantA, 1, 2)
 			retry.ID = "a-retry"
-			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 3), exchange(us, 1, 2), exchange(us, 2, 1)}})
-			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(us, 1, 1)}})
-			equal(t, "ids", exchangeIDs(exchanges(t, s, us, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
-			equal(t, "an unknown session", len(exchanges(t, s, us, 9)), 0)
-			equal(t, "another tenant", len(exchanges(t, s, them, 1)), 0)
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 3), exchange(tenantA, 1, 2), exchange(tenantA, 2, 1)}})
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(tenantA, 1, 1)}})
+			equal(t, "ids", exchangeIDs(exchanges(t, s, tenantA, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
+			equal(t, "an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
+			equal(t, "another tenant", len(exchanges(t, s, tenantB, 1)), 0)
 		},
 		"repeated exchanges are stored once": func(t tester, s Store) {
 			b := session.Batch{
-				Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 1), exchange(us, 1, 2)},
-				Samples:   []session.StoredSample{stored(us, 1, 1), stored(us, 1, 1), stored(us, 2, 2)},
+				Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 1, 1), exchange(tenantA, 1, 2)},
+				Samples:   []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 1), storedSample(tenantA, 2, 2)},
 			}
 			write(t, s, b)
 			write(t, s, b)
-			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 2)
-			equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 2)
+			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
+			equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 2)
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
 		"rated sample replaces the old one": func(t tester, s Store) {
-			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
-			rated := stored(us, 1, 1)
+			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
+			rated := storedSample(tenantA, 1, 1)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
-			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{rated, stored(us, 1, 2)})
+			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{rated, storedSample(tenantA, 1, 2)})
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
 		},
 		"invalid exchange refuses the whole batch": func(t tester, s Store) {
-			for _, sid := range []string{"", "xyz", "zz" + exchange(us, 1, 1).Session[2:], exchange(us, 1, 1).Session + "00"} {
-				bad := exchange(us, 1, 2)
+			for _, sid := range []string{"", "xyz", "zz" + exchange(tenantA, 1, 1).Session[2:], exchange(tenantA, 1, 1).Session + "00"} {
+				bad := exchange(tenantA, 1, 2)
 				bad.Session = sid
-				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err == nil {
-					t.Errorf("session %q was taken", sid)
+				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err == nil {
+					t.Errorf("Write accepted an exchange with the session id %q", sid)
 				}
 			}
-			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
-			noSession(t, s, us, 1)
+			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
+			noSession(t, s, tenantA, 1)
 		},
 		"missing id is refused": func(t tester, s Store) {
-			nameless, anonymous := exchange(us, 1, 1), stored(us, 1, 1)
+			nameless, anonymous := exchange(tenantA, 1, 1), storedSample(tenantA, 1, 1)
 			nameless.ID, anonymous.Sample.ID = "", ""
 			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{nameless}}, {Samples: []session.StoredSample{anonymous}}} {
 				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
-					t.Errorf("have %v", err)
+					t.Errorf("Write without an id: got error %v, want session.ErrInvalid", err)
 				}
 			}
-			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
+			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
 		},
 		"unencodable sample refuses the whole batch": func(t tester, s Store) {
-			bad := stored(us, 1, 1)
+			bad := storedSample(tenantA, 1, 1)
 			bad.Sample.Meta["q"] = math.NaN()
-			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 2), bad}})
+			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 2), bad}})
 			if !errors.Is(err, session.ErrInvalid) {
-				t.Errorf("have %v", err)
+				t.Errorf("Write of a sample with NaN: got error %v, want session.ErrInvalid", err)
 			}
-			noSession(t, s, us, 1)
+			noSession(t, s, tenantA, 1)
 			equal(t, "samples", stats(t, s)["samples"], int64(0))
 		},
 		"walk returns all in order of writing": walkAll,
@@ -107,36 +107,38 @@ func sampleCases() map[string]func(tester, Store) {
 		"walk returns the caller's error":      walkError,
 		"walk allows writes":                   walkWrites,
 		"samples are returned as written": func(t tester, s Store) {
-			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1)}})
-			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 1)})
+			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
+			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 1)})
 		},
 		"session of a sample is found": func(t tester, s Store) {
-			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(them, 2, 2)}})
+			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantB, 2, 2)}})
 			for _, c := range []struct {
 				tenant, sample string
 				want           session.ID
 				ok             bool
 			}{
-				{us, "sample-default-1", id(1), true},
-				{them, "sample-other-2", id(2), true},
-				{them, "sample-default-1", session.ID{}, false},
-				{us, "sample-default-2", session.ID{}, false},
-				{"nobody", "sample-default-1", session.ID{}, false},
+				{tenantA, "sample-default-1", id(1), true},
+				{tenantB, "sample-other-2", id(2), true},
+				{tenantB, "sample-default-1", session.ID{}, false},
+				{tenantA, "sample-default-2", session.ID{}, false},
+				{"unknown", "sample-default-1", session.ID{}, false},
 			} {
 				have, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
 				if err != nil || ok != c.ok || have != c.want {
-					t.Errorf("%s %s: have %x %v %v", c.tenant, c.sample, have, ok, err)
+					t.Errorf("sample %s of tenant %s: got session %x, found %v, error %v, want session %x, found = %v, no error", c.sample, c.tenant, have, ok, err, c.want, c.ok)
 				}
 			}
 		},
 	}
 }
 
+// exchanges returns the stored exchanges of session n.
 func exchanges(t tester, s Store, tenant string, n int) []sample.Exchange {
 	t.Helper()
-	return got[[]sample.Exchange](t)(s.Exchanges(t.Context(), tenant, id(n)))
+	return mustGet[[]sample.Exchange](t)(s.Exchanges(t.Context(), tenant, id(n)))
 }
 
+// exchangeIDs returns the id of each exchange.
 func exchangeIDs(list []sample.Exchange) (ids []string) {
 	for _, e := range list {
 		ids = append(ids, e.ID)
@@ -156,6 +158,7 @@ func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error
 	})
 }
 
+// walkSamples returns the samples that EachSample visits, in order.
 func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list []session.StoredSample) {
 	t.Helper()
 	must(t, s.EachSample(t.Context(), tenant, since, until, func(m session.StoredSample) error {
@@ -165,13 +168,15 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
+// walkAll tests a walk over several pages, some with large samples: each sample is returned once, in the order
+// of writing.
 func walkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
 	for turn := range turns { // more than any page, and some of them large
 		var b session.Batch
 		for n := range sessions {
-			m := stored(us, n, turn*sessions+n)
+			m := storedSample(tenantA, n, turn*sessions+n)
 			if n == 7 && turn%4 == 0 {
 				m.Sample.Output["text"] = strings.Repeat("long ", 60_000)
 			}
@@ -181,35 +186,37 @@ func walkAll(t tester, s Store) {
 		write(t, s, b)
 	}
 	equal(t, "first walk", sampleIDs(walkSamples(t, s, "", time.Time{}, time.Time{})), want)
-	equal(t, "second walk", sampleIDs(walkSamples(t, s, us, time.Time{}, time.Time{})), want)
+	equal(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
 }
 
+// walkFilters tests the number of samples that a walk visits for a tenant and a period.
 func walkFilters(t tester, s Store) {
-	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 2), stored(them, 1, 3), stored(us, 1, 4)}})
+	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantB, 1, 3), storedSample(tenantA, 1, 4)}})
 	for _, c := range []struct {
 		tenant       string
 		since, until time.Time
 		samples      int
 	}{
 		{"", time.Time{}, time.Time{}, 3},
-		{us, time.Time{}, time.Time{}, 2},
-		{them, time.Time{}, time.Time{}, 1},
-		{"nobody", time.Time{}, time.Time{}, 0},
+		{tenantA, time.Time{}, time.Time{}, 2},
+		{tenantB, time.Time{}, time.Time{}, 1},
+		{"unknown", time.Time{}, time.Time{}, 0},
 		{"", at(3), time.Time{}, 2},
 		{"", time.Time{}, at(3), 1},
-		{us, at(3), at(5), 1},
-		{us, at(5), at(3), 0},
+		{tenantA, at(3), at(5), 1},
+		{tenantA, at(5), at(3), 0},
 	} {
 		if n := len(walkSamples(t, s, c.tenant, c.since, c.until)); n != c.samples {
-			t.Errorf("%+v: %d samples", c, n)
+			t.Errorf("tenant %q from %v to %v: got %d samples, want %d", c.tenant, c.since, c.until, n, c.samples)
 		}
 	}
 }
 
+// walkSessions tests that EachSession visits the sessions of a tenant and a period with their settlements.
 func walkSessions(t tester, s Store) {
-	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 2), row(them, 1, 1), row(us, 3, 3)}, Echoes: []session.Echo{echo(us, 1, 9, 9)}})
-	settle(t, s, step(us, 3, 0))
-	closed := row(us, 3, 3)
+	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 2), row(tenantB, 1, 1), row(tenantA, 3, 3)}, Echoes: []session.Echo{echo(tenantA, 1, 9, 9)}})
+	settle(t, s, settlement(tenantA, 3, 0))
+	closed := row(tenantA, 3, 3)
 	closed.Closed = true
 	type pair struct {
 		Row     session.Row
@@ -220,10 +227,10 @@ func walkSessions(t tester, s Store) {
 		since, until time.Time
 		want         []pair
 	}{
-		{"", time.Time{}, time.Time{}, []pair{{row(us, 2, 2), 0}, {row(them, 1, 1), 0}, {closed, 1}}},
-		{us, time.Time{}, time.Time{}, []pair{{row(us, 2, 2), 0}, {closed, 1}}},
-		{us, at(3), time.Time{}, []pair{{closed, 1}}},
-		{"", at(1), at(2), []pair{{row(them, 1, 1), 0}}},
+		{"", time.Time{}, time.Time{}, []pair{{row(tenantA, 2, 2), 0}, {row(tenantB, 1, 1), 0}, {closed, 1}}},
+		{tenantA, time.Time{}, time.Time{}, []pair{{row(tenantA, 2, 2), 0}, {closed, 1}}},
+		{tenantA, at(3), time.Time{}, []pair{{closed, 1}}},
+		{"", at(1), at(2), []pair{{row(tenantB, 1, 1), 0}}},
 	} {
 		var have []pair
 		must(t, s.EachSession(t.Context(), c.tenant, c.since, c.until, func(r session.Row, a session.Applied) error {
@@ -234,25 +241,27 @@ func walkSessions(t tester, s Store) {
 	}
 }
 
+// walkError tests the end of a walk by an error of the callback or by an ended context.
 func walkError(t tester, s Store) {
-	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
+	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	stop, calls := errors.New("enough"), 0
-	err := s.EachSample(t.Context(), us, time.Time{}, time.Time{}, func(session.StoredSample) error {
+	err := s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error {
 		calls++
 		return stop
 	})
 	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("%d calls, error %v", calls, err)
+		t.Errorf("got %d calls, error %v, want 1 call and the error of the callback", calls, err)
 	}
-	if err := s.EachSample(ended(t), us, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isEnded(err) {
-		t.Errorf("a context that is over: %v", err)
+	if err := s.EachSample(ended(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isEnded(err) {
+		t.Errorf("EachSample with an ended context: got error %v, want the error of the context", err)
 	}
 }
 
+// walkWrites tests a walk with a callback that writes to the store.
 func walkWrites(t tester, s Store) {
-	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
-	must(t, s.EachSample(t.Context(), us, time.Time{}, time.Time{}, func(m session.StoredSample) error {
-		return s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, m.Sample.CreatedAt.Minute())}})
+	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
+	must(t, s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(m session.StoredSample) error {
+		return s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, m.Sample.CreatedAt.Minute())}})
 	}))
-	equal(t, "exchanges", len(exchanges(t, s, us, 1)), 2)
+	equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
 }

@@ -92,7 +92,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 			return r
 		}
 	}
-	t.Fatalf("the Sentinel names %v as the master", addr)
+	t.Fatalf("the Sentinel names the master %v, want a server of the group", addr)
 	return nil
 }
 

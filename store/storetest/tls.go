@@ -48,8 +48,8 @@ func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		NotBefore: ca.NotBefore, NotAfter: time.Now().Add(valid), //nolint:forbidigo // see above
 	}
-	writePEM(t, s.CA, "CERTIFICATE", signed(t, ca, ca, &caKey.PublicKey, caKey))
-	writePEM(t, s.Cert, "CERTIFICATE", signed(t, leaf, ca, &key.PublicKey, caKey))
+	writePEM(t, s.CA, "CERTIFICATE", certificate(t, ca, ca, &caKey.PublicKey, caKey))
+	writePEM(t, s.Cert, "CERTIFICATE", certificate(t, leaf, ca, &key.PublicKey, caKey))
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +58,7 @@ func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 	return s
 }
 
+// newKey returns a new private key.
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +68,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func signed(t *testing.T, cert, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
+// certificate returns the DER bytes of cert, signed with the parent's key.
+func certificate(t *testing.T, cert, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, public, key)
 	if err != nil {
@@ -76,6 +78,7 @@ func signed(t *testing.T, cert, parent *x509.Certificate, public *ecdsa.PublicKe
 	return der
 }
 
+// writePEM writes one PEM block to a file that only its owner can read.
 func writePEM(t *testing.T, path, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {

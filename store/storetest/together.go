@@ -42,6 +42,8 @@ func together(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
+// writersAndReaders tests concurrent workers: each reads its own rows, echoes and exchanges at once after the
+// write.
 func writersAndReaders(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
@@ -51,7 +53,7 @@ func writersAndReaders(t tester, s Store) {
 			n := w*1000 + i
 			err := s.Write(ctx, session.Batch{
 				Rows: []session.Row{row(tenant, n, n)}, Echoes: []session.Echo{echo(tenant, session.EchoKey(n), n, n), echo(tenant, 1<<40, n, n)},
-				Exchanges: []sample.Exchange{exchange(tenant, n, 1)}, Samples: []session.StoredSample{stored(tenant, n, n)},
+				Exchanges: []sample.Exchange{exchange(tenant, n, 1)}, Samples: []session.StoredSample{storedSample(tenant, n, n)},
 			})
 			if err != nil {
 				return err
@@ -59,14 +61,14 @@ func writersAndReaders(t tester, s Store) {
 			// A written row is visible at once, and complete.
 			r, ok, err := s.Session(ctx, tenant, id(n))
 			if err != nil || !ok || r.ID != id(n) {
-				return fmt.Errorf("session %d: %v %w", n, ok, err)
+				return fmt.Errorf("session %d after its write: found %v, error %w", n, ok, err)
 			}
 			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
 			if err != nil || len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("echo %d: %v %w", n, found, err)
+				return fmt.Errorf("the echo of session %d after its write: got %v, error %w", n, found, err)
 			}
 			if list, err := s.Exchanges(ctx, tenant, id(n)); err != nil || len(list) != 1 {
-				return fmt.Errorf("exchanges %d: %d %w", n, len(list), err)
+				return fmt.Errorf("session %d after its write: got %d exchanges, want 1, error %w", n, len(list), err)
 			}
 		}
 		return nil
@@ -75,11 +77,12 @@ func writersAndReaders(t tester, s Store) {
 	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
+// oneSettles tests concurrent first settlements of a session: one is accepted.
 func oneSettles(t tester, s Store) {
 	var applied atomic.Int64
 	together(t, func(int) error {
 		for n := range 10 {
-			ok, err := s.Settle(t.Context(), []session.Settlement{step(us, n, 0, delta("a@1", "n", 0, 1))})
+			ok, err := s.Settle(t.Context(), []session.Settlement{settlement(tenantA, n, 0, delta("a@1", "n", 0, 1))})
 			if err != nil {
 				return err
 			}
@@ -89,8 +92,8 @@ func oneSettles(t tester, s Store) {
 		}
 		return nil
 	})
-	equal(t, "taken", applied.Load(), int64(10))
-	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 10)})
+	equal(t, "accepted settlements", applied.Load(), int64(10))
+	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
 // unitsMerge tests replicas that have not read each other's rows: each worker writes the row of one run
@@ -103,7 +106,7 @@ func unitsMerge(t tester, s Store) {
 	}
 	together(t, func(w int) error {
 		for i := range 5 {
-			rec := session.NewRun(us, session.Claim{Agent: "a"}, "ci-1", session.RunKey(us, "ci-1"), at(10))
+			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunKey(tenantA, "ci-1"), at(10))
 			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
 			slug := fmt.Sprintf("l%d-%d", w, i)
 			rec.Assignment.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5}}
@@ -117,9 +120,9 @@ func unitsMerge(t tester, s Store) {
 		}
 		return nil
 	})
-	row, ok, err := s.Session(t.Context(), us, session.RunKey(us, "ci-1"))
+	row, ok, err := s.Session(t.Context(), tenantA, session.RunKey(tenantA, "ci-1"))
 	if err != nil || !ok {
-		t.Fatalf("the run: %v, %v", ok, err)
+		t.Fatalf("the row of the run: got found %v, error %v, want found = true, no error", ok, err)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -134,27 +137,28 @@ func unitsMerge(t tester, s Store) {
 func manyCorrect(t tester, s Store) {
 	together(t, func(int) error {
 		for {
-			a, err := s.Applied(t.Context(), us, id(1))
+			a, err := s.Applied(t.Context(), tenantA, id(1))
 			if err != nil {
 				return err
 			}
-			ok, err := s.Settle(t.Context(), []session.Settlement{step(us, 1, a.Version, delta("a@1", "n", 0, 1))})
+			ok, err := s.Settle(t.Context(), []session.Settlement{settlement(tenantA, 1, a.Version, delta("a@1", "n", 0, 1))})
 			if err != nil || ok[0] {
 				return err
 			}
 		}
 	})
-	equal(t, "version", applied(t, s, us, 1).Version, int64(workers))
-	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, workers)})
+	equal(t, "version", applied(t, s, tenantA, 1).Version, int64(workers))
+	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
+// oneUnparks tests concurrent calls of Join: each parked entry joins once.
 func oneUnparks(t tester, s Store) {
 	for n := range 20 {
-		must(t, s.Park(t.Context(), us, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
+		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
 	var joined atomic.Int64
 	together(t, func(int) error {
-		m, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
+		m, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
 		for _, n := range m {
 			joined.Add(int64(n))
 		}
@@ -163,6 +167,7 @@ func oneUnparks(t tester, s Store) {
 	equal(t, "joined", joined.Load(), int64(20))
 }
 
+// oneInitialises tests concurrent calls of InitMeta: all return the same value.
 func oneInitialises(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -176,10 +181,11 @@ func oneInitialises(t tester, s Store) {
 	equal(t, "values seen", len(seen), 1)
 }
 
+// onePutsPriors tests concurrent calls of PutPriors for one version: one is accepted.
 func onePutsPriors(t tester, s Store) {
 	var ok atomic.Int64
 	together(t, func(w int) error {
-		put, err := s.PutPriors(t.Context(), us, 0, []byte{byte(w)})
+		put, err := s.PutPriors(t.Context(), tenantA, 0, []byte{byte(w)})
 		if put {
 			ok.Add(1)
 		}
@@ -188,27 +194,29 @@ func onePutsPriors(t tester, s Store) {
 	equal(t, "put", ok.Load(), int64(1))
 }
 
+// manyRaise tests concurrent calls of Raise: the highest maximum stays.
 func manyRaise(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
-			if err := s.Raise(t.Context(), us, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
+			if err := s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	equal(t, "maxima", maxima(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
+	equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
+// manyAdd tests concurrent feedback on one session: every entry is stored.
 func manyAdd(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
-			_, err := s.AddFeedback(t.Context(), us, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
+			_, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	equal(t, "entries", len(entries(t, s, us, 1)), 10+workers)
+	equal(t, "entries", len(entries(t, s, tenantA, 1)), 10+workers)
 }

@@ -288,10 +288,10 @@ func TestAnswersInTheWordsOfTheSpecification(t *testing.T) {
 	first := "[" + strings.Replace(create, "/lesson", "/lesson create", 1) + "]\nOK: recorded lesson #1 — #1 " + text + "\n" + quarantined("#1")
 	third := "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #2 — #2 [slow build] Use the cache.\n" + quarantined("#2")
 	if !strings.HasPrefix(answers[0], first+"[/lesson create]\nERROR: ") || !strings.Contains(answers[0], third) || strings.Contains(answers[0], "obey") {
-		t.Errorf("have %q\nwant %q", answers[0], first+" ... "+third)
+		t.Errorf("got %q\nwant %q", answers[0], first+" ... "+third)
 	}
 	if want := "[/lesson delete #1]\nOK: deleted lesson #1.\n[END LESSON]\n[/lesson list]\nOK: 1 lesson:\n#2 [slow build] Use the cache.\n" + quarantined("#2"); !strings.HasPrefix(answers[1], want) {
-		t.Errorf("have %q\nwant %q", answers[1], want)
+		t.Errorf("got %q\nwant %q", answers[1], want)
 	}
 }
 
