@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -15,6 +16,9 @@ func (m *matcher) listItem(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
 	start := m.runStart(end, maxName, nameByte)
+	if h := m.credentialPair(i, quote); h.kind != none {
+		return h
+	}
 	if end < 2 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote || !isDigit(s[end-1]) && !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
@@ -42,13 +46,61 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// arrowValue matches the new value of password = "old" -> "new", as in plans of Terraform. The > of
-// the arrow is at i, after the match of the old value.
-func (m *matcher) arrowValue(i int) hit {
-	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
+// credentialPair matches the second text of BasicAuth("bob", "...") and auth=("bob", "..."): a user's name and
+// a password. The comma is at i, after a text in the quotes.
+func (m *matcher) credentialPair(i int, quote byte) hit {
+	s := m.s
+	start := m.runStart(i-1, maxName, nameByte|localByte)
+	for start < i-1 && isQuote(s[start]) {
+		start++
+	}
+	if start < 2 || s[start-1] != quote || s[start-2] != '(' {
 		return hit{}
 	}
+	end := start - 2
+	for end > m.last && (s[end-1] == '=' || s[end-1] == ' ') {
+		end--
+	}
+	name := bytes.ToLower(s[m.runStart(end, maxName, nameByte):end])
+	if !bytes.HasSuffix(name, []byte("basicauth")) && !bytes.HasSuffix(name, []byte("basic_auth")) && string(name) != "auth" && !bytes.HasSuffix(name, []byte("passwordcredentials")) {
+		return hit{}
+	}
+	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
+	if at(s, p) != quote {
+		return hit{}
+	}
+	return m.value(p, passwordClass, shape{literal: true})
+}
+
+// arrowValue matches the new value of password = "old" -> "new", as in plans of Terraform, and the value
+// after API_TOKEN ->. The > of the arrow is at i.
+func (m *matcher) arrowValue(i int) hit {
+	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
+		return m.afterArrow(i-1, i+1)
+	}
 	return m.value(i+2, passwordClass, shape{keyed: true})
+}
+
+// typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
+func (m *matcher) typesetArrow(i int) hit {
+	if !startsWith(m.s, i, "→") && !startsWith(m.s, i, "⇒") {
+		return hit{}
+	}
+	return m.afterArrow(i, i+len("→"))
+}
+
+// afterArrow matches the value at p after the name that ends before the arrow at i.
+func (m *matcher) afterArrow(i, p int) hit {
+	end := m.runStart(i, maxBlanks, signByte)
+	start := m.runStart(end, maxName, nameByte)
+	if start == end {
+		return hit{}
+	}
+	class := m.classOfAssigned(start, m.s[start:end], false)
+	if !class.isSecret() || class == headerClass {
+		return hit{}
+	}
+	return m.value(skipMarks(m.s, p), class, shape{})
 }
 
 // identifiedBy matches the password after IDENTIFIED BY of SQL. The Y is at i.
@@ -119,7 +171,7 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
-	literal := string(name) == "PASSWORD" && isQuote(at(s, p)) || m.isNetrc(start)
+	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(at(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, dotted: true})
 	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(at(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
@@ -162,8 +214,11 @@ func (m *matcher) bareSecret(i int) hit {
 	if class == bareKeyClass && precedesKey(s[m.last:start]) {
 		class = secretClass
 	}
-	if !class.isSecret() || class == bareKeyClass || class == headerClass || class == passwordClass {
+	if class == bareKeyClass && !m.isKeyOfVendor(start, end) || !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
+	}
+	if p := afterPurpose(s, end); p > 0 {
+		return m.value(p, class, shape{})
 	}
 	p := cell(s, end)
 	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as "} {
@@ -176,6 +231,85 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
+}
+
+// isKeyOfVendor reports whether a word before the name "key" at start makes the name of a secret key,
+// such as Stripe key and my key. A cache key and a public key are none.
+func (m *matcher) isKeyOfVendor(start, end int) bool {
+	if start == m.last || m.s[start-1] != ' ' {
+		return false
+	}
+	word := m.runStart(start-1, maxName, tokenByte)
+	return word < start-1 && classOfWord(m.s[word:end]) == keyNameClass
+}
+
+// afterPurpose returns the position after the colon in "secret for the webhook: ...", for a name that ends
+// at end. 0 means none.
+func afterPurpose(s []byte, end int) int {
+	const maxLen = 40
+	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") {
+		return 0
+	}
+	p := end
+	for p < len(s) && p-end < maxLen && (isAlnum(s[p]) || s[p] == ' ' || s[p] == '-' || s[p] == '_') {
+		p++
+	}
+	if at(s, p) == ' ' {
+		return 0
+	}
+	if at(s, p) != ':' || at(s, p+1) != ' ' {
+		return 0
+	}
+	return skipMarks(s, p+1)
+}
+
+// remarked matches the value after a name with a remark: token (prod): ..., password (temporary) - ... The
+// sign after the remark is at i.
+func (m *matcher) remarked(i int) hit {
+	const maxLen = 32
+	s := m.s
+	close := i - 1
+	if s[close] == ' ' {
+		close--
+	}
+	if close <= m.last || s[close] != ')' {
+		return hit{}
+	}
+	from := max(m.last, close-maxLen)
+	open := bytes.LastIndexByte(s[from:close], '(')
+	if open < 1 || s[from+open-1] != ' ' {
+		return hit{}
+	}
+	end := from + open - 1
+	start := m.runStart(end, maxName, nameByte)
+	if start == end {
+		return hit{}
+	}
+	class := m.classOfAssigned(start, s[start:end], false)
+	if !class.isSecret() || class == headerClass {
+		return hit{}
+	}
+	return m.value(skipMarks(s, i+1), class, shape{dotted: true})
+}
+
+// loginPair matches the password in "log in with bob / hunter2!": a user's name and a password after a word
+// for a login. The slash is at i.
+func (m *matcher) loginPair(i int) hit {
+	const maxDistance = 48
+	s := m.s
+	start := m.runStart(i-1, maxName, localByte|nameByte)
+	before := bytes.ToLower(s[max(m.last, start-maxDistance):start])
+	before = before[bytes.LastIndexAny(before, "\n.!?")+1:]
+	if start == i-1 || !slices.ContainsFunc([]string{"login", "log in", "logged in", "sign in", "credential", "creds", "access with", "zugang", "anmelde"}, func(word string) bool {
+		return bytes.Contains(before, []byte(word))
+	}) {
+		return hit{}
+	}
+	h := m.value(i+2, passwordClass, shape{dotted: true})
+	if h.kind == none || !isStrong(s[h.start:h.end]) && !isMixed(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
 }
 
 // isPlainWord reports whether a word of small letters starts at p. Such a word is never a random value,

@@ -23,9 +23,9 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.last {
 		return hit{}
 	}
-	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 {
+	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 || s[end-1] == 'l' || s[end-1] == 'I' {
 		if class := classOfForeign(s[m.last:end]); class != noClass {
-			return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end])})
+			return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
 		}
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
@@ -58,7 +58,7 @@ func (m *matcher) assignment(i int) hit {
 	return m.assignedValue(i, p, class, sh)
 }
 
-// classOfForeign returns the class of a label in another alphabet at the end of text.
+// classOfForeign returns the class of a label in another language at the end of text.
 func classOfForeign(text []byte) keyClass {
 	switch {
 	case foreignPassword(text):
@@ -95,6 +95,12 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	}
 	if s[i] == '(' {
 		return hit{}
+	}
+	if isPassphraseName(s[start:end]) {
+		if h := m.phrase(skipMarks(s, p)); h.kind != none {
+			return h
+		}
+		sh.literal = sh.literal || isQuote(at(s, skipMarks(s, p)))
 	}
 	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
 		return h

@@ -83,7 +83,7 @@ func (m *matcher) pipedPassword(i int) hit {
 	p := i - len(line) + echo + len("echo ")
 	if users {
 		end := p + len(bytes.TrimRight(m.s[p:i], quotesAndBlanks))
-		return m.checkValue(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true})
+		return m.checkValue(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true, dotted: true})
 	}
-	return m.value(p, passwordClass, shape{literal: true})
+	return m.value(p, passwordClass, shape{literal: true, dotted: true})
 }

@@ -15,10 +15,11 @@ func foreignPassword(s []byte) bool {
 	return false
 }
 
-// foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in a language with
-// letters beyond ASCII. The word for "key" alone is also a cache key or a column.
+// foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in another
+// language. The word for "key" alone is also a cache key or a column.
 func foreignToken(s []byte) bool {
-	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API"} {
+	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API",
+		"API-Schlüssel", "Zugangsschlüssel", "Zugriffsschlüssel", "clé API", "clé d'API", "Clé API", "clave API", "clave de API", "Clave de API", "chave API", "chave de API", "chiave API"} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}
@@ -29,34 +30,54 @@ func foreignToken(s []byte) bool {
 // linkWords are the words that link the word for "password" to its value.
 //
 //nolint:gochecknoglobals // read only
-var linkWords = []struct{ link, name string }{
-	{" est ", "passe"},
-	{" es ", "contraseña"},
-	{" es ", "clave"},
-	{" é ", "senha"},
-	{" ist ", "ennwort"},
-	{"是", "密码"},
-	{"是", "密碼"},
-	{"は", "パスワード"},
-	{"는", "비밀번호"},
+var linkWords = []struct {
+	link, name string
+	class      keyClass
+}{
+	{" est ", "passe", passwordClass},
+	{" es ", "contraseña", passwordClass},
+	{" es ", "clave", passwordClass},
+	{" é ", "senha", passwordClass},
+	{" ist ", "ennwort", passwordClass},
+	{" lautet ", "ennwort", passwordClass},
+	{" ist ", "chlüssel", secretClass},
+	{" lautet ", "chlüssel", secretClass},
+	{" est ", " API", secretClass},
+	{" es ", " API", secretClass},
+	{"是", "密码", passwordClass},
+	{"是", "密碼", passwordClass},
+	{"为", "密码", passwordClass},
+	{"は", "パスワード", passwordClass},
+	{"는", "비밀번호", passwordClass},
+	{"是", "密钥", secretClass},
+	{"为", "密钥", secretClass},
+	{"是", "令牌", secretClass},
+	{"为", "令牌", secretClass},
+	{"是", "token", secretClass},
+	{"为", "token", secretClass},
+	{"は", "APIキー", secretClass},
+	{"は", "トークン", secretClass},
 }
 
-// foreignLink matches the value after the word for "password" and a verb: le mot de passe est ... One of
-// the first three bytes of the verb is at i.
+// foreignLink matches the value after the word for "password" or "API key" and a verb: le mot de passe est
+// ... One of the first three bytes of the verb is at i.
 func (m *matcher) foreignLink(i int) hit {
 	const maxLen = 64
 	s := m.s
 	for _, l := range linkWords {
 		start := i - 1
-		if l.link[0] != ' ' {
+		switch l.link[0] {
+		case ' ':
+			start = i - max(1, bytes.IndexByte([]byte(l.link), s[i]))
+		default:
 			start = i - len(l.link) + 1
 		}
-		if !startsWith(s, start, l.link) || start < m.last || !bytes.HasSuffix(s[m.last:start], []byte(l.name)) {
+		if !startsWith(s, start, l.link) || start < m.last || !bytes.HasSuffix(bytes.TrimRight(s[m.last:start], " "), []byte(l.name)) {
 			continue
 		}
 		p := skipMarks(s, start+len(l.link))
 		if isQuote(at(s, p)) {
-			return m.value(p, passwordClass, shape{})
+			return m.value(p, l.class, shape{})
 		}
 		end := p
 		for end < len(s) && end-p < maxLen && s[end] > ' ' && s[end] < 0x7f {
@@ -65,7 +86,7 @@ func (m *matcher) foreignLink(i int) hit {
 		for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
 			end--
 		}
-		return m.checkValue(p, end, passwordClass, shape{dotted: true})
+		return m.checkValue(p, end, l.class, shape{dotted: true})
 	}
 	return hit{}
 }

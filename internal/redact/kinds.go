@@ -255,7 +255,7 @@ func headers(t *[kindCount]rule) {
 
 func others(t *[kindCount]rule) {
 	named := func(b byte) bool {
-		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
+		return mayEndName(b) || b == 'I' || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
 	t[urlCredentials] = rule{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
@@ -279,6 +279,9 @@ func others(t *[kindCount]rule) {
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
 			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
 			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
+			{name: "→", bytes: "\xe2", prev: named, next: anyOf("\x86\x87"), check: (*matcher).typesetArrow},
+			{name: "user / password", bytes: "/", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).loginPair},
+			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).remarked},
 			{name: "password", bytes: "sS", prev: anyOf("sS"), next: anyOf("wWpP_kK "), check: (*matcher).bareName},
 			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: anyOf("dD"), check: (*matcher).bareName},
 			{name: "token, key, secret", bytes: "kKeEcC", prev: anyOf("oOkKeE"), next: anyOf("eEyYrR"), check: (*matcher).bareSecret},
@@ -289,8 +292,8 @@ func others(t *[kindCount]rule) {
 			{name: "| chpasswd", bytes: "|", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).pipedPassword},
 			{name: "AUTH", bytes: "H", prev: anyOf("T"), next: anyOf(" "), check: (*matcher).redisAuth},
 			{name: "<string>", bytes: ">", prev: anyOf("g"), next: isKeyByte, check: (*matcher).property},
-			{name: "is, in European languages", bytes: "ei\xc3", prev: anyOf(" "), next: anyOf("s\xa9"), check: (*matcher).foreignLink},
-			{name: "is, in Asian languages", bytes: "\xaf\x94", prev: anyOf("\x98\x81\x8a"), next: anything, check: (*matcher).foreignLink},
+			{name: "is, in European languages", bytes: "eiu\xc3", prev: anyOf(" a"), next: anyOf("st\xa9"), check: (*matcher).foreignLink},
+			{name: "is, in Asian languages", bytes: "\xaf\x94\xba", prev: anyOf("\x98\x81\x8a\xb8"), next: anything, check: (*matcher).foreignLink},
 			{name: "SecureString", bytes: "-", prev: anyOf("o"), next: anyOf("S"), check: (*matcher).secureString},
 			{name: "<entry key=name>", bytes: ">", prev: isQuote, next: isKeyByte, check: (*matcher).entry},
 			dashed(),
@@ -335,6 +338,9 @@ func secretExamples() []example {
 			"[REDACTED:secret:1] [REDACTED:secret:2] [REDACTED:secret:3]",
 		},
 		{"the api token is " + alnum36, "the api token is [REDACTED:secret:1]"},
+		{"API_TOKEN → " + alnum36, "API_TOKEN → [REDACTED:secret:1]"},
+		{"token (staging): " + alnum36, "token (staging): [REDACTED:secret:1]"},
+		{"log in with bob / hunter22!", "log in with bob / [REDACTED:secret:1]"},
 		{"my API key `" + alnum36 + "`", "my API key `[REDACTED:secret:1]`"},
 		{"ENV APP_SECRET " + alnum36, "ENV APP_SECRET [REDACTED:secret:1]"},
 		{"STRIPE_KEY=" + alnum36, "STRIPE_KEY=[REDACTED:secret:1]"},

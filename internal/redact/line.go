@@ -144,6 +144,36 @@ func isPassphrase(v []byte, plain bool) bool {
 	return plain || hasDigit(v)
 }
 
+// isPassphraseName reports whether a name is one of a passphrase, which is several words.
+func isPassphraseName(name []byte) bool {
+	return startsFold(name, len(name)-len("phrase"), "phrase")
+}
+
+// phrase matches the words of a passphrase from p to the end of the line: three to eight words of small
+// letters and digits, none of them a word that links other words in a sentence.
+func (m *matcher) phrase(p int) hit {
+	const minWords, maxWords, maxLen, minWord = 3, 8, 96, 3
+	area := m.s[p:min(len(m.s), p+maxLen)]
+	if end := bytes.IndexAny(area, "\r\n"); end >= 0 {
+		area = area[:end]
+	}
+	area = bytes.TrimRight(area, " \t.")
+	words := bytes.FieldsFunc(area, func(r rune) bool { return r == ' ' || r == '-' })
+	if len(words) < minWords || len(words) > maxWords || len(area) == maxLen {
+		return hit{}
+	}
+	for _, word := range words {
+		if len(word) < minWord || bytes.ContainsFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+			return hit{}
+		}
+		switch string(word) {
+		case "the", "and", "for", "not", "was", "were", "has", "have", "must", "should", "can", "cannot", "will", "with", "without", "from", "your", "this", "that", "when", "which", "are", "used", "required", "please", "enter", "missing":
+			return hit{}
+		}
+	}
+	return hit{p, p + len(area), secret}
+}
+
 // tagValue matches the text up to the closing tag.
 func (m *matcher) tagValue(p int) hit {
 	const maxLen = 128

@@ -92,10 +92,20 @@ func (m *matcher) ipv4(i int) hit {
 	if !endsNumber(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
 		return hit{}
 	}
-	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || m.isVersion(i, end, octets) {
+	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isPrivateRange(s[i:min(len(s), end+3)]) || m.isVersion(i, end, octets) {
 		return hit{}
 	}
 	return hit{i, end, ip}
+}
+
+// isPrivateRange reports whether the text is the name of a whole private range, which identifies nobody.
+func isPrivateRange(v []byte) bool {
+	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
+		if bytes.HasPrefix(v, []byte(network)) {
+			return true
+		}
+	}
+	return false
 }
 
 // isVersion reports whether the four numbers in s[i:end], such as 120.0.6.1, are a version, a section

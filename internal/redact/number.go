@@ -9,6 +9,11 @@ func (m *matcher) digits(i int) hit {
 	end := span(s, i, digitByte)
 	run := end - i
 	c := at(s, end)
+	if run == 17 || run == 18 || run == 12 || run == 6 || run == 4 {
+		if h := m.nationalID(i, end); h.kind != none {
+			return h
+		}
+	}
 	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
 		return hit{end: end} // most numbers end here
 	}
@@ -97,6 +102,9 @@ func readGroups(s []byte, i int) (g groups) {
 		case sep == ' ' && at(s, i) == '(':
 			sep = '('
 			i++
+		case sep == ' ' && (at(s, i) == '/' || at(s, i) == '-') && at(s, i+1) == ' ' && g.digits[0] == '0' && span(s, i+2, digitByte) > i+4: // 030 / 901820
+			sep = s[i]
+			i += 2
 		case sep != ' ' && sep != '-' && sep != '.' && sep != '/':
 			return g
 		}

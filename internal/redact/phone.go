@@ -97,7 +97,7 @@ func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n == 10 && k == 1 {
 		words = wordsOfOwnPhone
 	}
-	return m.wordBefore(start, words) || m.foreignLabel(start) || m.labelAbove(start)
+	return m.wordBefore(start, words) || m.foreignLabel(start) || m.labelAbove(start) || m.labelAfter(g.end[k-1])
 }
 
 // labelAbove reports whether the number is alone at the start of its line, below a line that is a
@@ -120,6 +120,19 @@ func (m *matcher) labelAbove(start int) bool {
 		return false
 	}
 	return wordsOfPhone.has(word)
+}
+
+// labelAfter reports whether the text after the number at end says that the number is a phone's: "is my mobile
+// number".
+func (m *matcher) labelAfter(end int) bool {
+	const window = 32
+	rest, _, _ := bytes.Cut(m.s[end:min(len(m.s), end+window)], []byte("\n"))
+	for _, link := range [...]string{" is my ", " is our ", " is his ", " is her ", " is the "} {
+		if words, found := bytes.CutPrefix(rest, []byte(link)); found {
+			return slices.ContainsFunc(bytes.Fields(words), func(word []byte) bool { return wordsOfPhone.has(bytes.TrimRight(word, ".,;:!)")) })
+		}
+	}
+	return false
 }
 
 // callID reports whether the number belongs to the id of a tool call: call_1234567890.

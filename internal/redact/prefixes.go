@@ -41,6 +41,7 @@ func prefixGroups() []prefixGroup {
 		{"glc_ sntrys_ ATATT3 ATCTT3 fm2_ fm1r_ fm1a_ ops_eyJ bedrock-api-key- eyJrIjoi ABSK", urlBase64Byte, 32},
 		{"$apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$", cryptByte, 24},
 		{"dapi xai- pplx- gsk_", alnumByte, 32},
+		{"access_token$production$ access_token$sandbox$", cryptByte, 40},
 	}
 }
 

@@ -1,5 +1,7 @@
 package redact
 
+import "bytes"
+
 // token matches a vendor's key: a prefix of the given length at start, followed by at least minBytes
 // bytes of the class. If the text ends inside the key, as in a cut capture, half of the bytes suffice.
 func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) hit {
@@ -13,7 +15,7 @@ func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) h
 	if end == len(m.s) {
 		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if end-start-prefix < minBytes {
+	if body := m.s[start+prefix : end]; len(body) < minBytes || bytes.Count(body, body[:1]) == len(body) { // a mask, such as ghp_xxxx
 		return hit{}
 	}
 	return hit{start, end, k}

@@ -31,7 +31,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
 		ok = isUUID(v) && m.inQuery(start) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v)
+		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -185,6 +185,28 @@ func isShortToken(v []byte) bool {
 		return len(v) >= minDigits && len(v) <= maxDigits && bytes.Count(v, v[:1]) < len(v)/2
 	}
 	return len(v) >= minLen && len(v) < maxLen && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
+}
+
+// isUnspeakable reports whether v, the value of a token's name, is letters and digits with a run of
+// consonants that words do not have, as in a generated token with all digits together.
+func isUnspeakable(v []byte) bool {
+	const minLen, minRun, minDigits = 16, 5, 2
+	if len(v) < minLen || span(v, 0, alnumByte) < len(v) {
+		return false
+	}
+	run, longest, count := 0, 0, 0
+	for i, c := range v {
+		if isDigit(c) {
+			count++
+		}
+		if isDigit(c) || bytes.IndexByte([]byte("aeiouy"), lower(c)) >= 0 || isUpper(c) && i > 0 && isLower(v[i-1]) {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest >= minRun && count >= minDigits
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.

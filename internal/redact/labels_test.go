@@ -1,0 +1,105 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+)
+
+// alnum40 is a random token.
+const alnum40 = "q7ZtB2mKx9VwL4nRc8HdY3pJs6FgT1aUe5WiO0kN"
+
+// A token is redacted after the words and signs with which people, tables and other languages name it.
+func TestTokensAfterNamesInProseAndTables(t *testing.T) {
+	t.Parallel()
+	for _, label := range []string{
+		"CLOUD_TOKEN → ", "API_SECRET ⇒ ", "api token -> ", "| Mail key | ", "| Maps API key | `", "the upload key ", "this is my key ",
+		"the secret for our billing hook: ", "token of the second robot: ", "secret (staging): ", "api key (old) - ",
+		"API-Schlüssel: ", "Zugangsschlüssel = ", "clé API : ", "chave de API: ", "Der API-Schlüssel lautet ", "API キー: ", "APIキーは", "令牌为 ", "access token 是 ",
+	} {
+		if out := New(true).Text(label + alnum40 + "` | x"); strings.Contains(out, alnum40[:12]) {
+			t.Errorf("%s: got %q, want the token redacted", label, out)
+		}
+	}
+}
+
+// Keys that are no secrets, and words between a name and its value, are kept.
+func TestNamesWithoutASecretAreKept(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"the cache key " + alnum40, "| Partition key | " + alnum40 + " |", "the public key " + alnum40,
+		"the secret for the hook: see the vault", "token (string): the value to send", "password (optional) - a text of 8 letters",
+		"API_TOKEN → see the vault", "token -> tokenizer", "we log in with a name / a password", "either / or",
+		"passphrase: the words must be in small letters", "Passphrase: required for every release",
+		`f("bob", "hunter22")`, "token=HTTPServerV2Handlers", "ghp_" + strings.Repeat("x", 36),
+		"10.0.0.0/8 and 192.168.0.0/16 are private",
+	} {
+		if out := New(true).Text(text); out != text {
+			t.Errorf("got %q, want %q", out, text)
+		}
+	}
+}
+
+// Passwords are redacted after a user's name, in several words, and with dots.
+func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
+	t.Parallel()
+	for text, password := range map[string]string{
+		"sign in with carla / Mond.77Licht":              "Mond.77Licht",
+		"credentials: carla / Mond77Licht!":              "Mond77Licht!",
+		"password (temporary): Mond-77x":                 "Mond-77x",
+		"Das Kennwort lautet Mond77Licht":                "Mond77Licht",
+		"contraseña: Luna.77Azul":                        "Luna.77Azul",
+		"密码：Luna.77Azul":                                 "Luna.77Azul",
+		"passphrase: paper cloud engine violet":          "paper cloud engine violet",
+		"key_passphrase=paper-cloud-engine-violet":       "paper-cloud-engine-violet",
+		`my passphrase is "paper cloud engine violet"`:   "paper cloud engine violet",
+		`HTTPBasicAuth("carla", "moon77light")`:          "moon77light",
+		`requests.get(u, auth=("carla", "moon77light"))`: "moon77light",
+		"echo carla:Mond.77 | chpasswd":                  "Mond.77",
+		"API_TOKEN=bxkqrtzwfe123456":                     "bxkqrtzwfe123456",
+	} {
+		if out := New(true).Text(text); strings.Contains(out, password) {
+			t.Errorf("%s: got %q, want %q redacted", text, out, password)
+		}
+	}
+}
+
+// Numbers that China, Japan and Korea give to a person are redacted: the first by its check digit, the others
+// after their word. Other numbers of the same length are kept.
+func TestNationalNumbers(t *testing.T) {
+	t.Parallel()
+	for text, number := range map[string]string{
+		"身份证号码：11010519491231002X": "11010519491231002X",
+		"id 440308199901101512":    "440308199901101512",
+		"マイナンバーは 1234-5678-9018":   "1234-5678-9018",
+		"個人番号: 123456789018":       "123456789018",
+		"주민등록번호 900101-2345678":    "900101-2345678",
+	} {
+		if out := New(true).Text(text); strings.Contains(out, number) {
+			t.Errorf("%s: got %q, want the number redacted", text, out)
+		}
+	}
+	for _, text := range []string{"id 110105194912310021", "id 440308199913101512", "lot 900101-2345678", "1234 5678 9018 units", "id 1112223334445556667"} {
+		if out := New(true).Text(text); out != text {
+			t.Errorf("got %q, want %q", out, text)
+		}
+	}
+}
+
+// A telephone number is redacted if the words after the number name it, and with blanks around its separator.
+func TestPhonesByWordsAfterAndBlanks(t *testing.T) {
+	t.Parallel()
+	for text, number := range map[string]string{
+		"07700 900123 is my mobile number": "900123",
+		"Telefon: 030 / 901820":            "901820",
+		"Tel. 0664 - 1234567":              "1234567",
+	} {
+		if out := New(true).Text(text); strings.Contains(out, number) {
+			t.Errorf("%s: got %q, want the number redacted", text, out)
+		}
+	}
+	for _, text := range []string{"07700 900123 is my order", "030 / 901820 parts"} {
+		if out := New(true).Text(text); out != text {
+			t.Errorf("got %q, want %q", out, text)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package redact
+
+import "bytes"
+
+// The check of this file finds the numbers that China, Japan and Korea give to a person.
+
+// wordsOfNationalID are the words before such a number.
+//
+//nolint:gochecknoglobals // read only
+var wordsOfNationalID = []string{
+	"身份证", "身分證", "公民身份号码", "マイナンバー", "個人番号", "個人番號", "주민등록번호", "주민번호", "외국인등록번호",
+}
+
+// nationalID matches the number whose first run of digits is s[i:end]: 18 signs with a birth date and a
+// check digit, or after a word for such a number 12 digits (Japan), and 6 and 7 digits (Korea).
+func (m *matcher) nationalID(i, end int) hit {
+	const japan, korea, china = 12, 6, 18
+	s := m.s
+	if i < m.last || !startsWord(s, i) {
+		return hit{}
+	}
+	stop := end
+	if c := at(s, end); end-i == china-1 && (c == 'X' || c == 'x') {
+		stop++
+	}
+	if isAlnum(at(s, stop)) {
+		return hit{}
+	}
+	switch end - i {
+	case china - 1, china:
+		if stop-i == china && isChineseID(s[i:stop]) {
+			return hit{i, stop, ssn}
+		}
+	case korea:
+		stop = span(s, end+1, digitByte)
+		if at(s, end) == '-' && stop-end-1 == 7 && m.namesNationalID(i) {
+			return hit{i, stop, ssn}
+		}
+	case japan, japan / 3:
+		for groups := 1; groups < 3 && end-i < japan && (at(s, stop) == ' ' || at(s, stop) == '-') && span(s, stop+1, digitByte) == stop+5; groups++ {
+			stop += 5
+		}
+		if (end-i == japan || stop-i == japan+2) && !isAlnum(at(s, stop)) && m.namesNationalID(i) {
+			return hit{i, stop, ssn}
+		}
+	}
+	return hit{}
+}
+
+// namesNationalID reports whether a word for a number of a person is before i on the same line.
+func (m *matcher) namesNationalID(i int) bool {
+	const window = 40
+	before := m.s[max(m.last, i-window):i]
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	for _, word := range wordsOfNationalID {
+		if bytes.Contains(before, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isChineseID reports whether the 18 signs hold a date of birth since 1900 and the check digit of ISO 7064,
+// modulus 11-2.
+func isChineseID(v []byte) bool {
+	const checks = "10X98765432"
+	century, month, day := number(v[6:8]), number(v[10:12]), number(v[12:14])
+	if century != 19 && century != 20 || month < 1 || month > 12 || day < 1 || day > 31 {
+		return false
+	}
+	sum, weight := 0, 1
+	for k := len(v) - 2; k >= 0; k-- {
+		weight = weight * 2 % 11
+		sum += int(v[k]-'0') * weight
+	}
+	return checks[sum%11] == upper(v[len(v)-1])
+}
