@@ -162,7 +162,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	if at, ok := w.wordsSpot(); ok {
 		spots[""] = at
 		for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
-			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.input.Request, i) {
+			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.IsNewItem(w.input.Request, i) {
 				continue
 			}
 			if words := w.input.Request.Item(i).Words; words != "" {

@@ -60,7 +60,7 @@ func (w *work) watched() (slugs []string) {
 func (w *work) newErrors() (out []lesson.ErrorText) {
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
-		if !w.rec.FreshResult(w.input.Request, found.Item, r.CallID) {
+		if !w.rec.IsNewResult(w.input.Request, found.Item, r.CallID) {
 			continue
 		}
 		call := w.call(r.CallID)

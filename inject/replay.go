@@ -148,7 +148,7 @@ func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Pl
 // inSystem, the end of the system prompt.
 func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	item := w.input.Request.LastUser()
-	if item < 0 || !w.rec.Fresh(w.input.Request, item) {
+	if item < 0 || !w.rec.IsNewItem(w.input.Request, item) {
 		return spot{}, false
 	}
 	if inSystem {
@@ -175,7 +175,7 @@ func (w *work) firstResultSpot(item int) (spot, bool) {
 
 // resultSpot returns the position at the top of a new tool result.
 func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
-	if callID == "" || !w.rec.FreshResult(w.input.Request, item, callID) {
+	if callID == "" || !w.rec.IsNewResult(w.input.Request, item, callID) {
 		return spot{}, false
 	}
 	anchor := w.input.Request.AnchorAt(item, callID)

@@ -33,10 +33,10 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 		}
 	})
 	for i := range learn.CloseBatch {
-		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.begin(tenantA, fmt.Sprint("s", i), picked(true))
 	}
 	r.clk.add(time.Second)
-	r.begin(us, "last", picked(true))
+	r.begin(tenantA, "last", picked(true))
 	r.age()
 	same(t, "closed", r.applied(last).Version, 1)
 	same(t, "closed in all", r.Learner.Tally.Closed.Load(), 1)
@@ -50,7 +50,7 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
 	id := r.played("s", picked(true))
 	r.age()
-	r.postFeedback(us, id, score("late", 1, 1))
+	r.postFeedback(tenantA, id, score("late", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +77,12 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.Beliefs(us)
-	r.RefitAfter(us, 2)
+	r.Beliefs(tenantA)
+	r.RefitAfter(tenantA, 2)
 	for i, fitted := range []bool{false, true, false} {
-		id := r.begin(us, fmt.Sprint("s", i), picked(true))
+		id := r.begin(tenantA, fmt.Sprint("s", i), picked(true))
 		r.Deliver(r.ctx())
-		r.postFeedback(us, id, score("a", 1, 1))
+		r.postFeedback(tenantA, id, score("a", 1, 1))
 		r.clk.add(closeAge + time.Second)
 		r.Deliver(r.ctx())
 		r.be.takeCalls()

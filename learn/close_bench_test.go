@@ -16,7 +16,7 @@ import (
 // step returns turn n of a session with tools: the result of the previous call, and the next call
 // or, in the last turn, text. judged adds verdicts on the results, as a proxy does.
 func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
-	x := exchange(us, name, n, at)
+	x := exchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
 	if n == 1 {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed. ` + text + `"}`)}
@@ -70,7 +70,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 		for range sessions {
 			name := fmt.Sprint("s", n)
 			n++
-			id := r.begin(us, name, picked(n%2 == 0))
+			id := r.begin(tenantA, name, picked(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
 					b.Fatal("the turn was refused")
@@ -78,7 +78,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			}
 			r.Deliver(b.Context())
 			if n%2 == 0 {
-				r.postFeedback(us, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
+				r.postFeedback(tenantA, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
 			}
 		}
 		r.record()

@@ -24,13 +24,13 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	r := newRig(t, nil)
 	rewarded := r.played("told", picked(true))
 	silent := r.played("silent", picked(false))
-	r.postFeedback(us, rewarded, score("f1", 1, 1))
+	r.postFeedback(tenantA, rewarded, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
 		r.record()
 		r.closeDue(r.ctx())
 		same(t, "closed early, version", r.applied(rewarded).Version, 0)
-		same(t, "counters of an open session", r.counters(us), none)
+		same(t, "counters of an open session", r.counters(tenantA), none)
 	}
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
@@ -53,7 +53,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	const n = learn.CloseBatch + 30
 	for i := range n {
-		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
+		r.begin(tenantA, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
 	}
 	r.record()
 	r.age()
@@ -65,14 +65,14 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("a", picked(true))
-	r.postFeedback(us, id, score("f1", 1, 1))
+	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.be.takeCalls()
 	r.be.failNext("samples", 1, errDown)
 	r.age()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
 		t.Errorf("the counters moved without the samples: %v", calls)
 	}
-	same(t, "counters", r.counters(us), none)
+	same(t, "counters", r.counters(tenantA), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
 	r.be.failNext("settle", 1, errDown)
 	r.closeDue(r.ctx())
@@ -80,7 +80,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
 		t.Errorf("order: %v", calls)
 	}
-	same(t, "counters after a failed step", r.counters(us), none)
+	same(t, "counters after a failed step", r.counters(tenantA), none)
 	r.closeDue(r.ctx())
 	same(t, "rewarded", r.counter("", "told"), 1)
 	// A second write changes nothing, because the ids of the samples follow from the session.
@@ -88,7 +88,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
-	if err := each.EachSample(r.ctx(), us, time.Time{}, time.Time{}, func(s session.StoredSample) error {
+	if err := each.EachSample(r.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		seen = append(seen, s.Sample.Family)
 		same(t, "the sample's label", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
@@ -108,7 +108,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			id := r.played("s", picked(true))
 			r.be.failNext(step, 1, errDown)
 			r.age()
-			ses, _ := r.Acquire(r.ctx(), us, id)
+			ses, _ := r.Acquire(r.ctx(), tenantA, id)
 			ses.Record.Mutex.Lock()
 			ses.Record.Thread.Turns++
 			ses.Record.Mutex.Unlock()
@@ -154,17 +154,17 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 			early := newRig(t, nil)
 			id := early.played("s", picked(true))
 			for _, e := range c.entries {
-				early.postFeedback(us, id, e)
+				early.postFeedback(tenantA, id, e)
 			}
 			early.age()
 			late := newRig(t, nil)
 			late.played("s", picked(true))
 			late.age()
 			for _, e := range c.entries {
-				late.postFeedback(us, id, e)
+				late.postFeedback(tenantA, id, e)
 				late.record()
 			}
-			same(t, "counters", late.sums(us), early.sums(us))
+			same(t, "counters", late.sums(tenantA), early.sums(tenantA))
 			same(t, "late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
 			same(t, "late rewards of a reward at the closing", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
 			same(t, "heard at the closing", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
@@ -175,7 +175,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "rewarded sessions in the counters", r.counter("", "told"), 1)
 				same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
-				same(t, "in memory", r.Beliefs(us).Measured().Global().All.Rewarded, 1)
+				same(t, "in memory", r.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.age()
 	if a := r.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
@@ -199,11 +199,11 @@ func TestExcludedContributesNothing(t *testing.T) {
 	a := picked(true)
 	a.Excluded = true
 	id := r.played("s", a)
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.age()
-	r.postFeedback(us, id, score("b", 2, 0))
+	r.postFeedback(tenantA, id, score("b", 2, 0))
 	r.record()
-	same(t, "counters", r.counters(us), none)
+	same(t, "counters", r.counters(tenantA), none)
 	same(t, "reward", r.applied(id).Reward, 0)
 	same(t, "version", r.applied(id).Version, 2)
 }
@@ -214,7 +214,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", trial.Assignment{Day: 1})
-	ses, _ := r.Acquire(r.ctx(), us, id)
+	ses, _ := r.Acquire(r.ctx(), tenantA, id)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment = picked(false)
 	ses.Record.Mutex.Unlock()
@@ -225,7 +225,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	ses.Record.Mutex.Unlock()
 	r.Release(ses, store.Decided)
 	r.record()
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.record()
 	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
@@ -242,7 +242,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
 			r.age()
-			r.postFeedback(us, id, score("a", 1, 1))
+			r.postFeedback(tenantA, id, score("a", 1, 1))
 			r.be.failNext(op, 3, errDown)
 			for range 3 {
 				r.record()
@@ -262,7 +262,7 @@ func TestClosingIsRetried(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
-			r.postFeedback(us, id, score("a", 1, 1)) // a session without feedback closes without reading feedback
+			r.postFeedback(tenantA, id, score("a", 1, 1)) // a session without feedback closes without reading feedback
 			r.record()
 			r.be.failNext(op, 2, errDown)
 			r.age()
@@ -279,8 +279,8 @@ func TestClosingIsRetried(t *testing.T) {
 func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := session.KeyOf(us, session.SpaceName, "damaged")
-	row := session.Row{Tenant: us, ID: id, Started: r.clk.now(), Seen: r.clk.now(), Data: []byte("{half")}
+	id := session.KeyOf(tenantA, session.SpaceName, "damaged")
+	row := session.Row{Tenant: tenantA, ID: id, Started: r.clk.now(), Seen: r.clk.now(), Data: []byte("{half")}
 	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestRunCloses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)
 	ctx, cancel := context.WithCancel(r.ctx())
 	defer cancel()
@@ -328,7 +328,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	a := picked(false)
 	a.Reward = r.Definition()
 	frozen, _ := json.Marshal(a)
@@ -338,7 +338,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 		}
 		r.be.hook = nil
 		done, err := r.be.backend.Settle(r.ctx(), []session.Settlement{{
-			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.Under(a.Reward, a.Closing()),
+			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.Under(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("the other replica: %v %v", done, err)
@@ -359,11 +359,11 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.age()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
-	r.postFeedback(us, id, e) // no later run reads the old definition
+	r.postFeedback(tenantA, id, e) // no later run reads the old definition
 	r = r.reopen(nil)
 	same(t, "before anybody looks", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
@@ -379,12 +379,12 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 			r.be.hook = nil
 			later := e
 			later.At, later.Score = e.At.Add(time.Hour), .75
-			if _, err := r.be.backend.AddFeedback(r.ctx(), us, map[session.ID][]feedback.Entry{id: {later}}); err != nil {
+			if _, err := r.be.backend.AddFeedback(r.ctx(), tenantA, map[session.ID][]feedback.Entry{id: {later}}); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	r.postFeedback(us, id, e)
+	r.postFeedback(tenantA, id, e)
 	r.resettle(r.ctx())
 	same(t, "as heard", r.applied(id).Reward, .5)
 	r = r.reopen(nil)
@@ -404,7 +404,7 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
-	r.postFeedback(us, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r = r.reopen(nil)
 	r.be.failNext("unsettled", 1, errDown)
 	r.closeDue(r.ctx())

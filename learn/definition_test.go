@@ -31,7 +31,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			}
 			rewardedSessions := func(r *rig) (told int64) {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
+				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -39,7 +39,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			}
 			checkOtherDefinitions := func(r *rig, want ...report.Counted) {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us})
+				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,28 +50,28 @@ func TestCountersBelongToADefinition(t *testing.T) {
 
 			users := open(feedback.TierUser)
 			a := users.played("a", picked(true))
-			users.postFeedback(us, a, score("f", 1, 1))
-			users.postFeedback(us, a, verified)
+			users.postFeedback(tenantA, a, score("f", 1, 1))
+			users.postFeedback(tenantA, a, verified)
 			users.age()
 			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
 			same(t, "their reward", users.counter("", "sumy"), 1)
 			checkOtherDefinitions(users)
-			before := users.Beliefs(us).Posterior(looked)
+			before := users.Beliefs(tenantA).Posterior(looked)
 			users.stop()
 
 			tests := open(feedback.TierVerifier)
 			same(t, "sessions rewarded by tests", rewardedSessions(tests), 0)
 			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			same(t, "belief", tests.Beliefs(us).Posterior(looked), bandit.New().Posterior(looked))
+			same(t, "belief", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
 			b := tests.played("b", picked(true))
-			tests.postFeedback(us, b, verified)
-			tests.postFeedback(us, b, score("f", 1, 0))
+			tests.postFeedback(tenantA, b, verified)
+			tests.postFeedback(tenantA, b, score("f", 1, 0))
 			tests.age()
 			same(t, "sessions rewarded by tests", rewardedSessions(tests), 1)
-			mine := tests.Beliefs(us).Posterior(looked)
-			tests.postFeedback(us, a, score("f", 2, 0)) // the user of the first session changes the score
+			mine := tests.Beliefs(tenantA).Posterior(looked)
+			tests.postFeedback(tenantA, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.resettle(tests.ctx())
-			same(t, "belief, after a correction elsewhere", tests.Beliefs(us).Posterior(looked), mine)
+			same(t, "belief, after a correction elsewhere", tests.Beliefs(tenantA).Posterior(looked), mine)
 			same(t, "sessions rewarded by tests, after a correction by another replica", rewardedSessions(tests), 1)
 			same(t, "their reward", tests.counter("", "sumy"), 1)
 			sameList(t, "failures", tests.failed(), nil)
@@ -81,7 +81,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
 			same(t, "their reward, corrected meanwhile", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
-			if after := users.Beliefs(us).Posterior(looked); after.Mean >= before.Mean {
+			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
 				t.Errorf("believed %v, was %v", after, before)
 			}
 		})
@@ -94,11 +94,11 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("f", 1, 1))
+	r.postFeedback(tenantA, id, score("f", 1, 1))
 	r.clk.add(25 * time.Hour)
 	r.record()
 	r.closeDue(r.ctx())
-	list, err := r.be.Counters(r.ctx(), us)
+	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
 		t.Fatalf("got len(list) %d, error %v, want no error and a list with entries", len(list), err)
 	}

@@ -31,7 +31,7 @@ func (r *rig) offerTurns(from, to int) {
 	for turn := from; turn <= to; turn++ {
 		for _, name := range []string{"a", "b", "c"} {
 			if turn == 1 {
-				r.begin(us, name, picked(true))
+				r.begin(tenantA, name, picked(true))
 			}
 			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
 				r.t.Fatal("the turn was refused")
@@ -45,7 +45,7 @@ func (r *rig) offerTurns(from, to int) {
 // samplesText returns all samples in the database as JSON.
 func (r *rig) samplesText() string {
 	r.t.Helper()
-	page, err := r.be.NewestSamples(r.ctx(), us, session.ListRange{Limit: 256})
+	page, err := r.be.NewestSamples(r.ctx(), tenantA, session.ListRange{Limit: 256})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 		t.Errorf("closing called the backend: %q", calls)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
-	r.postFeedback(us, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
+	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
 	r.record()
 	same(t, "read back after closing", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
 }
@@ -92,7 +92,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 			return r
 		}, 3},
 		"a delivery that is repeated": {1 << 20, func(r *rig) *rig {
-			r.Note(session.Echo{Tenant: us, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
+			r.Note(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
 			r.be.failNext("join", 1, errDown) // the exchanges are stored before parked feedback joins
 			return r
 		}, 3},

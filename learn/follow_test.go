@@ -137,11 +137,11 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Helper()
 		eventually(t, what, func() bool { return mean(tenant) > from })
 	}
-	prior, theirs := mean(us), mean(them)
+	prior, theirs := mean(tenantA), mean(them)
 
-	playRewarded(us, "bad", 1)
-	playRewarded(us, "good", 1)
-	rises("the good session beside the bad one", us, prior)
+	playRewarded(tenantA, "bad", 1)
+	playRewarded(tenantA, "good", 1)
+	rises("the good session beside the bad one", tenantA, prior)
 	same(t, "tried", p.met.Load(), 1)
 	same(t, "counted", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
@@ -150,7 +150,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Errorf("marks: %+v, %v", marks, err)
 	}
 
-	of := us
+	of := tenantA
 	m.counters.Store(&of)
 	a.age() // the counters of this replica change, and cannot be read
 	eventually(t, "the panic", func() bool { return slices.Contains(b.failed(), "panic follow") })

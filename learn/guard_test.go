@@ -103,7 +103,7 @@ func (r *rig) unsampled() int64 {
 func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
-	badExchange := exchange(us, "bad", 1, time.Time{}).ID
+	badExchange := exchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
 		of     string // the exchange, if the step has one
@@ -124,15 +124,15 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := r.running()
 				for _, name := range []string{"bad", "good"} {
-					id := r.begin(us, name, picked(true))
+					id := r.begin(tenantA, name, picked(true))
 					for turn := 1; turn <= 2; turn++ {
-						x := exchange(us, name, turn, r.clk.now())
+						x := exchange(tenantA, name, turn, r.clk.now())
 						begun := r.Begin(x)
 						time.Sleep(2 * learn.CorrectEvery) // in flight at a flush
 						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
-					r.postFeedback(us, id, score("f"+name, 1, 1))
+					r.postFeedback(tenantA, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
 				eventually(t, "the good one is closed", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
@@ -168,9 +168,9 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, what: what, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
-				id := r.begin(us, name, picked(true))
-				r.Note(session.Echo{Tenant: us, Key: session.EchoKeyOf(us, name), ID: id, At: r.clk.now()})
-				r.Offer(store.Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
+				id := r.begin(tenantA, name, picked(true))
+				r.Note(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: r.clk.now()})
+				r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
 			r.record()
 			r.age()
@@ -178,7 +178,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
 				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
 			}
-			if ids, late := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, "good")}); len(ids) != 1 || late {
+			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
 				t.Error("the good one's echo is not there")
 			}
 			if what == "exchange" {
@@ -309,7 +309,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		}
 		r.be.hook = nil
 		go func() {
-			n, err := r.ForgetSession(ctx, us, "s")
+			n, err := r.ForgetSession(ctx, tenantA, "s")
 			if err == nil && n != 1 {
 				err = fmt.Errorf("forgot %d", n)
 			}

@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	us       = "default"
+	tenantA  = "default"
 	closeAge = time.Hour
 	none     = "null" // the text of no counters
 )
@@ -338,8 +338,8 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 // Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
-	id := r.begin(us, name, a)
-	if !r.Offer(store.Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 100}) {
+	id := r.begin(tenantA, name, a)
+	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
 		r.t.Fatal("the turn was refused")
 	}
 	r.record()
@@ -350,7 +350,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
-		if !r.Offer(store.Turn{Exchange: exchange(us, name, n, r.clk.now()), Size: 100}) {
+		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
 			r.t.Fatalf("turn %d was refused", n)
 		}
 	}
@@ -408,7 +408,7 @@ func (r *rig) sums(tenant string) string {
 // counter returns one counter, summed over its days.
 func (r *rig) counter(scope, field string) float64 {
 	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), us)
+	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -423,7 +423,7 @@ func (r *rig) counter(scope, field string) float64 {
 
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
-	a, err := r.be.Applied(r.ctx(), us, id)
+	a, err := r.be.Applied(r.ctx(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 
 func (r *rig) exchanges(id session.ID) int {
 	r.t.Helper()
-	list, err := r.be.Exchanges(r.ctx(), us, id)
+	list, err := r.be.Exchanges(r.ctx(), tenantA, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -483,4 +483,4 @@ func sameList[T comparable](t testing.TB, what string, have, want []T) {
 	}
 }
 
-func sessionOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }
+func sessionOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }

@@ -27,7 +27,7 @@ var errNotLearning = errors.New("learning.enabled is false, so no transcript is 
 type Imported struct {
 	Exchanges int `json:"exchanges"`
 	Samples   int `json:"samples"`
-	Fresh     int `json:"fresh"`     // new samples
+	New       int `json:"fresh"`     // new samples
 	OptedOut  int `json:"opted_out"` // exchanges that an opt-out excludes
 }
 
@@ -35,7 +35,7 @@ type Imported struct {
 type Importer struct {
 	Now   func() time.Time
 	Learn bool // learning is enabled
-	// Into finds the session of a stored sample, so that Imported.Fresh counts new samples only.
+	// Into finds the session of a stored sample, so that Imported.New counts new samples only.
 	Into interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	}
@@ -92,7 +92,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 			return out, err
 		}
 		if !known {
-			out.Fresh++
+			out.New++
 		}
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: built})
 	}
@@ -142,7 +142,7 @@ func (s *ImportSum) Add(other ImportSum) {
 func (i *Imported) add(other Imported) {
 	i.Exchanges += other.Exchanges
 	i.Samples += other.Samples
-	i.Fresh += other.Fresh
+	i.New += other.New
 	i.OptedOut += other.OptedOut
 }
 

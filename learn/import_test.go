@@ -75,28 +75,28 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	same(t, "first", take(us, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "first", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
 	before := r.allSamples()
 	r.clk.add(time.Hour)
-	same(t, "again", take(us, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	same(t, "again", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
 			t.Errorf("%s was made at %v, before at %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt)
 		}
 	}
-	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, Fresh: 1})
-	same(t, "of another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, Fresh: 1})
-	same(t, "without a name", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).Fresh, 1)
-	same(t, "without a name, beginning alike", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).Fresh, 1)
+	same(t, "longer", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
+	same(t, "of another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "without a name", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
+	same(t, "without a name, beginning alike", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
 	same(t, "samples", len(r.allSamples()), 5)
 	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
 		t.Error("the address is on the disk")
 	}
 	r.age()
-	same(t, "counters: nothing was drawn", r.counters(us), none)
+	same(t, "counters: nothing was drawn", r.counters(tenantA), none)
 
 	r2 := newRig(t, func(o *options) { o.Content.Keep = false })
-	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
+	if _, err := r2.importer().Import(r2.ctx(), tenantA, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
@@ -104,7 +104,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	r3 := newRig(t, func(opts *options) { opts.Content.OptOut = o })
-	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
+	for _, who := range [][2]string{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
 			t.Errorf("%v: got %+v, error %v, want no error and got = %+v", who, got, err, (learn.Imported{OptedOut: 1}))
 		}

@@ -28,14 +28,14 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("f1", 1, 1))
+	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.age()
 	first := r.samplesOf(id)
 	same(t, "samples of the first day", len(first), 1)
-	before := r.counters(us)
+	before := r.counters(tenantA)
 	for day := 2; day <= 4; day++ {
 		r.clk.add(24 * time.Hour)
-		x := exchange(us, "s", day, r.clk.now())
+		x := exchange(tenantA, "s", day, r.clk.now())
 		x.New[0] = []byte(`{"role":"user","content":"Go on."}`)
 		r.Offer(store.Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
 		r.record()
@@ -49,16 +49,16 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		}
 	}
 	same(t, "the reward", r.applied(id).Reward, 1)
-	same(t, "counters", r.counters(us), before)
+	same(t, "counters", r.counters(tenantA), before)
 }
 
 // Implicit feedback counts for the reward until the session closes, and not later.
 func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", picked(true))
+	id := r.begin(tenantA, "s", picked(true))
 	offerSignal := func(turn int, f detect.Feeling) {
-		r.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
+		r.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
 		r.record()
 	}
 	offerSignal(1, detect.Approval)
@@ -70,7 +70,7 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	r.resettle(r.ctx())
 	same(t, "a day later", r.applied(id).Reward, 1)
 	same(t, "in a sample", r.unsampled(), 0)
-	r.postFeedback(us, id, score("f1", 1, 0.25))
+	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
 	r.resettle(r.ctx())
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
 }
@@ -117,7 +117,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
-	x := exchange(us, "s", 2, r.clk.now())
+	x := exchange(tenantA, "s", 2, r.clk.now())
 	x.New = nil
 	x.Reply = sample.Reply{ID: "chatcmpl-2", Calls: []sample.Call{{ID: "c1", Name: "paint", Args: "{}"}}}
 	r.Offer(store.Turn{Exchange: x, Size: 10})
@@ -153,7 +153,7 @@ func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
 	event := func(name string, minute int, y float64) {
 		e := score(name, minute, y)
 		e.Stage, e.Rater = feedback.StageEnd, "github"
-		r.postFeedback(us, id, e)
+		r.postFeedback(tenantA, id, e)
 		r.resettle(r.ctx())
 	}
 	same(t, "rewarded at the close", r.applied(id).Rewarded, false)
@@ -164,6 +164,6 @@ func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
 	same(t, "the reward after the revert", r.applied(id).Reward, 0)
 	event("merged", 2, 1)
 	same(t, "the reward after a repetition", r.applied(id).Reward, 0)
-	row := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab").Strata[0]
+	row := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
 	same(t, "rewards after the close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

@@ -18,17 +18,17 @@ var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", C
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	mean := func() float64 { return r.Beliefs(us).Posterior(looked).Mean }
+	mean := func() float64 { return r.Beliefs(tenantA).Posterior(looked).Mean }
 	id := r.played("s", picked(true))
 	prior := mean()
-	r.postFeedback(us, id, score("f1", 1, 1))
+	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.resettle(r.ctx())
 	up := mean()
 	if up <= prior {
 		t.Fatalf("after a success: %v, was %v", up, prior)
 	}
-	same(t, "counters of an open session", r.counters(us), none)
-	r.postFeedback(us, id, score("f2", 2, 0))
+	same(t, "counters of an open session", r.counters(tenantA), none)
+	r.postFeedback(tenantA, id, score("f2", 2, 0))
 	r.resettle(r.ctx())
 	if down := mean(); down >= prior {
 		t.Fatalf("after a failure: %v, was %v", down, prior)
@@ -37,7 +37,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	same(t, "open sessions", r.OpenRewards(), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
-	if fresh := again.Beliefs(us).Posterior(looked).Mean; fresh != closed {
+	if fresh := again.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
 		t.Errorf("believed %v of a closed session; the store says %v", closed, fresh)
 	}
 }
@@ -48,14 +48,14 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("f1", 1, 1))
+	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.resettle(r.ctx())
-	want := r.Beliefs(us).Posterior(looked)
+	want := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(time.Minute)
 	again := openRig(t, r.dir, r.clk, nil)
 	again.closeDue(again.ctx())
 	sameList(t, "failures", again.failed(), nil)
-	if got := again.Beliefs(us).Posterior(looked); got != want {
+	if got := again.Beliefs(tenantA).Posterior(looked); got != want {
 		t.Errorf("after a restart %+v, was %+v", got, want)
 	}
 	same(t, "recalled", again.Recalled(), true)
@@ -82,7 +82,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	beliefs := func(r *rig) bandit.Posterior { return r.Beliefs(us).Posterior(looked) }
+	beliefs := func(r *rig) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
 	alike := func(when string) {
 		t.Helper()
 		if x, y := beliefs(a), beliefs(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
@@ -91,8 +91,8 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := a.played("s", picked(true))
 	prior := beliefs(b)
-	beliefs(a)                                // a replica follows the tenants that its requests use
-	b.postFeedback(us, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
+	beliefs(a)                                     // a replica follows the tenants that its requests use
+	b.postFeedback(tenantA, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.resettle(b.ctx())
 	rewarded := beliefs(b)
 	if rewarded.Mean <= prior.Mean {
@@ -100,7 +100,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	follow(a)
 	alike("when the other follows")
-	a.postFeedback(us, id, score("f2", 2, 0))
+	a.postFeedback(tenantA, id, score("f2", 2, 0))
 	a.resettle(a.ctx())
 	var both sync.WaitGroup
 	for range 2 { // a reader of the report also follows, and counts no session twice

@@ -19,12 +19,12 @@ func (r *rig) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
 		injected := i%5 > 0
-		id := r.begin(us, fmt.Sprint("s", i), picked(injected))
+		id := r.begin(tenantA, fmt.Sprint("s", i), picked(injected))
 		y := float64(i % 2)
 		if injected && i%3 == 0 {
 			y = 1
 		}
-		r.postFeedback(us, id, score("a", 1, y))
+		r.postFeedback(tenantA, id, score("a", 1, y))
 	}
 	r.age()
 }
@@ -32,14 +32,14 @@ func (r *rig) playSessions(from, n int) {
 // refit plays n sessions, the last of which makes the learner fit the priors again.
 func (r *rig) refit(from, n int) {
 	r.t.Helper()
-	r.Beliefs(us)
-	r.RefitAfter(us, n)
+	r.Beliefs(tenantA)
+	r.RefitAfter(tenantA, n)
 	r.playSessions(from, n)
 }
 
 func (r *rig) reported(q learn.ReportQuery) report.Report {
 	r.t.Helper()
-	q.Tenant = us
+	q.Tenant = tenantA
 	rep, err := r.Report(r.ctx(), q)
 	if err != nil {
 		r.t.Fatal(err)
@@ -61,24 +61,24 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	unlearned := func(o *options) { o.Content.Keep = false }
 	r := newRig(t, unlearned)
 	r.refit(0, 60)
-	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(us).Priors()
+	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
 	}
-	if st := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
+	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
 		t.Error("no maxima to compare")
 	}
-	counted := r.Beliefs(us).Counted(looked)
+	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {
 		r = r.reopen(unlearned)
 		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
-		same(t, "priors", r.Beliefs(us).Priors(), priors)
-		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
-		same(t, "the belief of the chooser", r.Beliefs(us).Posterior(looked), counted)
+		same(t, "priors", r.Beliefs(tenantA).Priors(), priors)
+		same(t, "posterior", r.Beliefs(tenantA).Counted(looked), counted)
+		same(t, "the belief of the chooser", r.Beliefs(tenantA).Posterior(looked), counted)
 	}
 	same(t, "definition", r.reported(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // the next fit starts from the stored state
-	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
+	same(t, "the next priors", r.Beliefs(tenantA).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)
 }
 
@@ -87,13 +87,13 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	r.playSessions(0, 100)
-	top := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
+	top := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
-		r.postFeedback(us, session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
+		r.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
 	}
 	r.record()
 	r = r.reopen(nil)
-	got := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
+	got := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	if got.Proof.LogUp < top.Proof.LogUp || got.Proof.LogDown < top.Proof.LogDown || top.Proof.LogUp <= 0 {
 		t.Errorf("the maxima sank: %v %v, were %v %v", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
 	}
@@ -105,20 +105,20 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
-	r.Beliefs(us)
-	r.RefitAfter(us, 30) // reads the tenant before the other replica publishes
+	r.Beliefs(tenantA)
+	r.RefitAfter(tenantA, 30) // reads the tenant before the other replica publishes
 	data, err := json.Marshal(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := r.be.backend.PutPriors(r.ctx(), us, 0, data); !ok || err != nil {
+	if ok, err := r.be.backend.PutPriors(r.ctx(), tenantA, 0, data); !ok || err != nil {
 		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	r.refit(0, 30)
-	same(t, "in force", r.Beliefs(us).Priors(), theirs)
+	same(t, "in force", r.Beliefs(tenantA).Priors(), theirs)
 	r.refit(1000, 30)
-	same(t, "the next", r.Beliefs(us).Priors().Version, theirs.Version+1)
-	want, _, err := r.be.Priors(r.ctx(), us)
+	same(t, "the next", r.Beliefs(tenantA).Priors().Version, theirs.Version+1)
+	want, _, err := r.be.Priors(r.ctx(), tenantA)
 	same(t, "published", want, 2)
 	same(t, "error", err, nil)
 }
@@ -131,7 +131,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	r.refit(0, 30)
 	sameList(t, "failures", r.failed(), []string{"refit"})
 	r.refit(1000, 30)
-	if v := r.Beliefs(us).Priors().Version; v == 0 {
+	if v := r.Beliefs(tenantA).Priors().Version; v == 0 {
 		t.Error("the priors were never fitted")
 	}
 }
@@ -142,7 +142,7 @@ func TestProvisionalReport(t *testing.T) {
 	open := r.played("open", picked(true))
 	r.played("silent", picked(false))
 	other := r.begin("other", "s", picked(true))
-	r.postFeedback(us, open, score("a", 1, 1))
+	r.postFeedback(tenantA, open, score("a", 1, 1))
 	r.postFeedback("other", other, score("a", 1, 1))
 	r.clk.add(time.Minute)
 	r.record()
@@ -169,7 +169,7 @@ func TestProvisionalReport(t *testing.T) {
 	same(t, "what came of it", counts(row(r.reported(learn.ReportQuery{}))), provisional)
 	same(t, "with nothing open any more", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
-	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: us, Provisional: true}); err == nil {
+	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
 		t.Error("half a report was given")
 	}
 }

@@ -14,9 +14,9 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
-	r.postFeedback(us, id, score("f1", 1, 1))
+	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.age()
-	learned := func() string { n, _ := r.Beliefs(us).Baseline("coder"); return fmt.Sprint(n) }
+	learned := func() string { n, _ := r.Beliefs(tenantA).Baseline("coder"); return fmt.Sprint(n) }
 	before := learned()
 	for i := range 20_000 {
 		r.Beliefs(fmt.Sprint("tenant", i))
@@ -28,11 +28,11 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	if n := r.TenantsInMemory(); n > learn.TenantsMost {
 		t.Errorf("%d tenants in memory", n)
 	}
-	if held, _ := r.Holds(us); held {
+	if held, _ := r.Holds(tenantA); held {
 		t.Fatal("the first one is still there")
 	}
-	r.Beliefs(us)
-	for held, read := r.Holds(us); held && !read; held, read = r.Holds(us) {
+	r.Beliefs(tenantA)
+	for held, read := r.Holds(tenantA); held && !read; held, read = r.Holds(tenantA) {
 		r.Tidy(r.ctx())
 	}
 	same(t, "the learned counters", learned(), before)
@@ -44,15 +44,15 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	closed := r.played("closed", picked(true))
-	r.postFeedback(us, closed, score("f1", 1, 1))
+	r.postFeedback(tenantA, closed, score("f1", 1, 1))
 	r.age()
 	open := r.played("open", picked(true))
-	r.postFeedback(us, open, score("f2", 1, 1))
+	r.postFeedback(tenantA, open, score("f2", 1, 1))
 	r.resettle(r.ctx())
-	before := r.Beliefs(us).Posterior(looked)
+	before := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(learn.TenantIdle / 2)
 	r.Tidy(r.ctx())
-	if held, _ := r.Holds(us); !held {
+	if held, _ := r.Holds(tenantA); !held {
 		t.Fatal("the tenant left memory too early")
 	}
 	idle := func() {
@@ -62,20 +62,20 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 		}
 	}
 	idle()
-	if held, read := r.Holds(us); !held || !read {
+	if held, read := r.Holds(tenantA); !held || !read {
 		t.Fatal("the only tenant left memory: its next request would start from the priors")
 	}
 	for i := range learn.TenantsKept {
 		r.Beliefs(fmt.Sprint("tenant", i))
 	}
 	idle()
-	if held, _ := r.Holds(us); held {
+	if held, _ := r.Holds(tenantA); held {
 		t.Fatal("an idle tenant is in memory")
 	}
-	same(t, "references of open rewards to the evicted beliefs", r.Referenced(us), false)
-	r.Beliefs(us)
+	same(t, "references of open rewards to the evicted beliefs", r.Referenced(tenantA), false)
+	r.Beliefs(tenantA)
 	r.Tidy(r.ctx())
-	same(t, "belief", r.Beliefs(us).Posterior(looked), before)
+	same(t, "belief", r.Beliefs(tenantA).Posterior(looked), before)
 	r.clk.add(closeAge)
 	r.closeDue(r.ctx())
 	same(t, "open sessions", r.OpenRewards(), 0)

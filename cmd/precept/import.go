@@ -233,7 +233,7 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) er
 		} else {
 			fmt.Fprintf(
 				out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
-				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.Fresh,
+				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.New,
 			)
 		}
 		if sum.OptedOut > 0 {

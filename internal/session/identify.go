@@ -77,10 +77,10 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// loose reports whether several conversations may share the name: an application may set one cache key
+// sharesName reports whether several conversations may share the name: an application may set one cache key
 // for all requests, or one session for a whole process. The agents in the list below use the cache key
 // as the name of a conversation.
-func (c *Claim) loose() bool {
+func (c *Claim) sharesName() bool {
 	switch c.Space {
 	case SpaceMetadata, SpaceConversation:
 		return true
@@ -97,7 +97,7 @@ func (c *Claim) loose() bool {
 }
 
 // Named reports whether the claim has the name of a single conversation.
-func (c *Claim) Named() bool { return c.Session != "" && !c.loose() }
+func (c *Claim) Named() bool { return c.Session != "" && !c.sharesName() }
 
 // claim sets Session, Space and Method by the first rule that finds a name, strongest rule first.
 func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {

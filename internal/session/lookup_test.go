@@ -144,18 +144,18 @@ func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
 	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
-	if first.Method != session.ByBody || !first.Loose {
-		t.Fatalf("got %+v, want Method = %q and Loose = true", first, session.ByBody)
+	if first.Method != session.ByBody || !first.SharedName {
+		t.Fatalf("got %+v, want Method = %q and SharedName = true", first, session.ByBody)
 	}
 	d.restart()
 	two := d.open(shared, words("two"))
-	if two.ID != first.ID || !two.Loose {
-		t.Fatalf("the name is %s (loose %v), want %s", two.ID, two.Loose, first.ID)
+	if two.ID != first.ID || !two.SharedName {
+		t.Fatalf("the name is %s (SharedName %v), want %s", two.ID, two.SharedName, first.ID)
 	}
 	own := d.th.SplitSession(two, shared, d.now)
 	d.keep(own.ID, own.Echoes)
-	if own.ID == first.ID || !own.New || own.Loose || own.Method != session.ByNew {
-		t.Fatalf("got %+v, want ID other than %v, New = true, Loose = false and Method = %q", own, first.ID, session.ByNew)
+	if own.ID == first.ID || !own.New || own.SharedName || own.Method != session.ByNew {
+		t.Fatalf("got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
 	}
 	d.reply(own, calling(drawn(2)))
 	if on := d.open(shared, words("two"), calls(drawn(2)), result(drawn(2), "ok")); on.ID != own.ID {

@@ -212,13 +212,13 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 	}
 }
 
-func TestFreshItemsOfAList(t *testing.T) {
+func TestNewItemsOfAList(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (fresh []int) {
 		req := chat(t, list...)
 		r.Begin(req, noon)
 		for i := range req.Len() {
-			if r.Fresh(req, i) {
+			if r.IsNewItem(req, i) {
 				fresh = append(fresh, i)
 			}
 		}
@@ -239,7 +239,7 @@ func TestFreshItemsOfAList(t *testing.T) {
 	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
 }
 
-func TestFreshResultsOfAnItem(t *testing.T) {
+func TestNewResultsOfAnItem(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
@@ -254,13 +254,13 @@ func TestFreshResultsOfAnItem(t *testing.T) {
 		t.Helper()
 		r.Begin(req, noon)
 		last := req.Len() - 1
-		if got := r.Fresh(req, last); got != item {
+		if got := r.IsNewItem(req, last); got != item {
 			t.Errorf("%s: item fresh: %v", what, got)
 		}
-		if got := r.FreshResult(req, last, "call_1"); got != result {
+		if got := r.IsNewResult(req, last, "call_1"); got != result {
 			t.Errorf("%s: result fresh: %v", what, got)
 		}
-		if r.FreshResult(req, 0, "call_1") {
+		if r.IsNewResult(req, 0, "call_1") {
 			t.Errorf("%s: history is fresh", what)
 		}
 		r.SetLastTurn(req)
@@ -270,7 +270,7 @@ func TestFreshResultsOfAnItem(t *testing.T) {
 	check("answered, and the same id again", answer("call_1"), true, true)
 }
 
-func TestFreshItemsOfALongFirstRequest(t *testing.T) {
+func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	r := newRecord()
 	var list []obj
 	for i := range 3 * maxNew {
@@ -284,7 +284,7 @@ func TestFreshItemsOfALongFirstRequest(t *testing.T) {
 	}
 	longer := chat(t, with(list, user("new"))...)
 	r.Begin(longer, noon)
-	if !r.Fresh(longer, 3*maxNew) || r.Fresh(longer, 3*maxNew-1) {
+	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
 		t.Error("the newest item alone is fresh")
 	}
 }

@@ -8,13 +8,13 @@ import (
 
 // Resolved is the session of a request. Pass the Resolved to Replied and Ended.
 type Resolved struct {
-	ID     ID
-	Name   string // name from the client, else from precept
-	Method Method
-	New    bool      // precept has created the name for this request; no store has the session
-	Loose  bool      // the name may belong to other conversations too; compare the request with the stored record (Record.Shares)
-	Echoes []EchoKey // new keys of the request, to be stored for other replicas
-	Doubt  []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
+	ID         ID
+	Name       string // name from the client, else from precept
+	Method     Method
+	New        bool      // precept has created the name for this request; no store has the session
+	SharedName bool      // several conversations may share the name; compare the request with the stored record (Record.Shares)
+	Echoes     []EchoKey // new keys of the request, to be stored for other replicas
+	Doubt      []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
 
 	scope      Scope
 	at         time.Time

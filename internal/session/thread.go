@@ -25,14 +25,14 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	if n := r.list.items; n > 0 {
 		r.list.last = itemKey(req, n-1)
 	}
-	loose, tr := c.loose(), &trail{r: &r, claim: c}
+	shared, tr := c.sharesName(), &trail{r: &r, claim: c}
 	switch {
-	case c.Session != "" && !loose:
+	case c.Session != "" && !shared:
 		r.named(c)
 		t.continueConversation(&r)
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
-	case loose && t.fitsLooseName(&r, c, req):
+	case shared && t.fitsSharedName(&r, c, req):
 	case t.findCutHistory(&r, req, look):
 	case t.findGrownTranscript(&r, req):
 	default:
@@ -43,10 +43,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// fitsLooseName assigns the request to the session of its loose name, if the name is unknown or the
+// fitsSharedName assigns the request to the session of its shared name, if the name is unknown or the
 // request continues the newest request under the name. Lists without shared content are separate
 // conversations.
-func (t *Threader) fitsLooseName(r *Resolved, c Claim, req *wire.Request) bool {
+func (t *Threader) fitsSharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,16 +54,16 @@ func (t *Threader) fitsLooseName(r *Resolved, c Claim, req *wire.Request) bool {
 		return false
 	}
 	r.named(c)
-	r.Loose = true
+	r.SharedName = true
 	t.heads.continueHead(r)
 	return true
 }
 
-// SplitSession returns a new session for a request that shares nothing with the session under its loose
+// SplitSession returns a new session for a request that has nothing in common with the session under its
 // name.
 func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
-	r.Loose = false
+	r.SharedName = false
 	t.openSession(&r, c)
 	r.Echoes = t.indexRequest(&r, r.req)
 	return r

@@ -134,10 +134,10 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// Fresh reports whether the session sends item i of the request for the first time, as far as the
+// IsNewItem reports whether the session sends item i of the request for the first time, as far as the
 // record knows: the item is in the new part of req, and was not in the new part of the previous request.
-// Call Fresh before SetLastTurn. The caller locks the record.
-func (r *Record) Fresh(req *wire.Request, i int) bool {
+// Call IsNewItem before SetLastTurn. The caller locks the record.
+func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
 	}
@@ -148,9 +148,9 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// FreshResult is like Fresh, for a tool result in item i. An agent may add words after a result that an
+// IsNewResult is like IsNewItem, for a tool result in item i. An agent may add words after a result that an
 // earlier request contained; the item is then new, and the result is not.
-func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
+func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {
 		return false

@@ -43,9 +43,9 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	r.delta(b, delta, whole)
 }
 
-// textSlot is the index of the text among the slots of a chat reply. Calls count from zero, and the
+// textItem is the index of the text among the items of a chat reply. Calls count from zero, and the
 // texts of further choices have lower indices.
-const textSlot = -1
+const textItem = -1
 
 // otherChoice reads a piece of a choice after the first. A client may continue with any choice, so the
 // keys of each choice must be known.
@@ -56,7 +56,7 @@ func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	var content, calls span
 	locate(b, v, field{"content", &content}, field{"tool_calls", &calls})
 	if kindAt(b, content) == '"' && content.end-content.start > 2 {
-		r.add(r.slotAt(textSlot-index), b, content)
+		r.add(r.itemAt(textItem-index), b, content)
 	}
 	for c := range elements(b, calls) {
 		if len(r.rep.others) < maxOthers {
@@ -76,13 +76,13 @@ func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	r.content(b, content)
 	r.content(b, refusal)
 	if id := short(b, member(b, audio, "id")); id != "" {
-		r.slotAt(textSlot).itemID = id
+		r.itemAt(textItem).itemID = id
 	}
 	for c := range elements(b, calls) {
 		r.callDelta(b, c, whole)
 	}
 	if !legacy.empty() {
-		s := r.callSlot(0, "")
+		s := r.callItem(0, "")
 		r.namedCall(s, b, legacy, "arguments")
 		s.id = s.name // function_call has no id; see chatCalls
 	}
@@ -93,7 +93,7 @@ func (r *ReplyReader) content(b []byte, v span) {
 	switch kindAt(b, v) {
 	case '"':
 		if v.end-v.start > 2 {
-			r.add(r.slotAt(textSlot), b, v)
+			r.add(r.itemAt(textItem), b, v)
 		}
 	case '[':
 		for e := range elements(b, v) {
@@ -114,7 +114,7 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	index, id := number(b, nth, -1), short(b, own)
 	args := member(b, function, "arguments")
 	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
-	s := r.callSlot(index, id)
+	s := r.callItem(index, id)
 	if named && id == "" && s.id == "" && s.name != "" && (whole || s.whole()) {
 		s = r.newCall(index)
 	}
@@ -125,32 +125,32 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	r.namedCall(s, b, custom, "input")
 }
 
-// callSlot returns the call to which a piece belongs. Some servers send no index, or index 0 for
+// callItem returns the call to which a piece belongs. Some servers send no index, or index 0 for
 // every call. Then a new id starts a new call. Without ids, a name after complete arguments starts
 // a new call.
-func (r *ReplyReader) callSlot(index int, id string) *slot {
-	s := r.slots.current
+func (r *ReplyReader) callItem(index int, id string) *replyItem {
+	s := r.items.current
 	if index >= 0 {
-		s = r.slots.at[index]
+		s = r.items.at[index]
 	}
 	if s == nil || id != "" && s.id != "" && s.id != id {
 		s = r.newCall(index)
 	}
-	r.slots.current = s
+	r.items.current = s
 	return s
 }
 
-func (r *ReplyReader) newCall(index int) *slot {
+func (r *ReplyReader) newCall(index int) *replyItem {
 	if index < 0 {
-		index = len(r.slots.list)
+		index = len(r.items.list)
 	}
-	r.slots.current = r.newSlot(index)
-	r.slots.current.isCall = true
-	return r.slots.current
+	r.items.current = r.newItem(index)
+	r.items.current.isCall = true
+	return r.items.current
 }
 
 // namedCall reads {name, arguments} or {name, input}.
-func (r *ReplyReader) namedCall(s *slot, b []byte, v span, key string) {
+func (r *ReplyReader) namedCall(s *replyItem, b []byte, v span, key string) {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{key, &args})
 	if s.name == "" {

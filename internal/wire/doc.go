@@ -17,7 +17,7 @@
 //	hash.go, anchor.go         recognise an item in a later request
 //	splice.go, system.go       insert text
 //
-// A reply: sse.go splits a stream into events, reader.go assembles the events in slots (slot.go), with one
+// A reply: sse.go splits a stream into events, reader.go assembles the events in items (reply_item.go), with one
 // file per dialect, and reply.go holds the result. kept.go reads lists from the store, and recording.go
 // reads lists that people recorded.
 //

@@ -54,16 +54,16 @@ func (r *ReplyReader) wholeMessage(b []byte, v span) {
 func (r *ReplyReader) block(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:
-		r.set(r.slotAt(index), text(b, p.text))
+		r.set(r.itemAt(index), text(b, p.text))
 	case callPart:
 		c := blockCall(b, v)
-		s := r.slotAt(index)
+		s := r.itemAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.set(s, c.Args)
 		s.done = true // until a delta brings pieces of the input
 	case otherPart:
 		if id := short(b, p.id); id != "" {
-			r.slotAt(index).itemID = id
+			r.itemAt(index).itemID = id
 		}
 	case resultPart:
 	}
@@ -73,13 +73,13 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	switch string(chars(b, member(b, v, "type"))) {
 	case "text_delta":
-		r.add(r.slotAt(index), b, member(b, v, "text"))
+		r.add(r.itemAt(index), b, member(b, v, "text"))
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
 		if kindAt(b, piece) != '"' || piece.end-piece.start == 2 {
 			return // the first piece is often empty, and the only one for a call without arguments
 		}
-		s := r.slotFor(index)
+		s := r.itemFor(index)
 		if s == nil {
 			return
 		}
@@ -91,9 +91,9 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	}
 }
 
-// slotFor returns the call of an index, nil for pieces of a server's own tools.
-func (r *ReplyReader) slotFor(index int) *slot {
-	if s := r.slots.at[index]; s != nil && s.isCall {
+// itemFor returns the call of an index, nil for pieces of a server's own tools.
+func (r *ReplyReader) itemFor(index int) *replyItem {
+	if s := r.items.at[index]; s != nil && s.isCall {
 		return s
 	}
 	return nil

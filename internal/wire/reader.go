@@ -23,7 +23,7 @@ type ReplyReader struct {
 	ended    bool
 	rep      Reply
 	tokens   tokens
-	slots    slotTable
+	items    replyItems
 	template template
 	unpack   *unpacker    // nil: the bytes of the reply are not compressed
 	unread   label.Reason // see Unread
@@ -141,8 +141,8 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 // MemoryBytes returns the memory of the reader in bytes.
 func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.memoryBytes() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
-	for _, s := range r.slots.list {
-		n += slotCost + s.taken + cap(s.text)
+	for _, s := range r.items.list {
+		n += itemCost + s.taken + cap(s.text)
 	}
 	return n
 }
@@ -159,7 +159,7 @@ func (r *ReplyReader) Drop() {
 	}
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)
-	for _, s := range r.slots.list {
+	for _, s := range r.items.list {
 		s.drop()
 	}
 }
@@ -182,7 +182,7 @@ func (r *ReplyReader) Reply() *Reply {
 	}
 	rep := &r.rep
 	rep.Usage = r.tokens.usage(r.dialect)
-	for _, s := range r.slots.list {
+	for _, s := range r.items.list {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
 			if s.isCall { // chatlas sends the id of the item back as the id of the call
@@ -190,7 +190,7 @@ func (r *ReplyReader) Reply() *Reply {
 			}
 		}
 		content := s.joined()
-		if r.dialect == Chat && s.index < textSlot {
+		if r.dialect == Chat && s.index < textItem {
 			if len(rep.others) < maxOthers {
 				rep.others = appendKey(rep.others, "t:", EchoText(content))
 			}

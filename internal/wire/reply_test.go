@@ -146,7 +146,7 @@ func TestLimit(t *testing.T) {
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
 			t.Errorf("limit %d: %d bytes kept, cut %v: %q", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
-		if limit >= 200 && len(rep.Text) < limit-slotCost-3 {
+		if limit >= 200 && len(rep.Text) < limit-itemCost-3 {
 			t.Errorf("limit %d: only %d bytes kept", limit, len(rep.Text))
 		}
 	}
@@ -154,7 +154,7 @@ func TestLimit(t *testing.T) {
 	for range 5_000 {
 		calls.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"id":"x","function":{"name":"f"}},{"id":"y","function":{"name":"f"}}]}}]}` + "\n\n")
 	}
-	if rep := read(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/slotCost {
+	if rep := read(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/itemCost {
 		t.Errorf("%d calls kept", len(rep.Calls))
 	}
 }

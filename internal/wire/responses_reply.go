@@ -22,7 +22,7 @@ func (r *ReplyReader) responses(name, b []byte) {
 	case "response.output_item.done":
 		r.outputItem(b, item, index, true)
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		if s := r.slotAt(index); !s.done {
+		if s := r.itemAt(index); !s.done {
 			r.add(s, b, delta)
 		}
 	case "response.function_call_arguments.done":
@@ -53,7 +53,7 @@ func terminal(name []byte) string {
 }
 
 func (r *ReplyReader) setArgs(b []byte, index int, v span) {
-	if s := r.slotAt(index); !s.done && kindAt(b, v) == '"' {
+	if s := r.itemAt(index); !s.done && kindAt(b, v) == '"' {
 		s.isCall = true
 		r.set(s, text(b, v))
 	}
@@ -93,19 +93,19 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 
 // allDone reports whether there are items and all of them are complete.
 func (r *ReplyReader) allDone() bool {
-	for _, s := range r.slots.list {
+	for _, s := range r.items.list {
 		if !s.done {
 			return false
 		}
 	}
-	return len(r.slots.list) > 0
+	return len(r.items.list) > 0
 }
 
 func (r *ReplyReader) dropSlots() {
-	for _, s := range r.slots.list {
-		r.kept -= s.len() + slotCost
+	for _, s := range r.items.list {
+		r.kept -= s.len() + itemCost
 	}
-	r.slots.list, r.slots.at = nil, nil
+	r.items.list, r.items.at = nil, nil
 }
 
 // outputItem reads an output item. done reports that the item is complete.
@@ -114,7 +114,7 @@ func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
 		return
 	}
 	f := respItemAt(b, v)
-	s := r.slotAt(index)
+	s := r.itemAt(index)
 	s.itemID = short(b, f.id)
 	kind := text(b, f.kind)
 	if c, ok := f.call(b, kind); ok {

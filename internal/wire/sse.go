@@ -134,15 +134,15 @@ func reuse(b []byte) []byte {
 // of a scan.
 type template struct {
 	name, before, after []byte
-	slot                *slot
+	item                *replyItem
 	at                  span // position of the piece, with its quotes
 	adds                int  // bytes that the last event added
 	set                 bool
 }
 
-// learn sets the template to the last event, if the event only added a piece of text to a slot.
+// learn sets the template to the last event, if the event only added a piece of text to an item.
 func (m *template) learn(name, data []byte) {
-	m.set = m.adds == 1 && !m.slot.isCall
+	m.set = m.adds == 1 && !m.item.isCall
 	if !m.set {
 		return
 	}
@@ -162,6 +162,6 @@ func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	if end < 0 || !bytes.Equal(data[end-1:], m.after) {
 		return false
 	}
-	r.append(m.slot, data[len(m.before):end-1])
+	r.append(m.item, data[len(m.before):end-1])
 	return true
 }

@@ -100,10 +100,10 @@ func (s *search) findLost() bool {
 // nothing about the other run.
 func (s *search) split() {
 	ses := s.res.Session
-	if ses == nil || !s.res.Thread.Loose && !s.inAnotherRun() {
+	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
 		return
 	}
-	if s.res.Thread.Loose {
+	if s.res.Thread.SharedName {
 		ses.Record.Mutex.Lock()
 		shares := ses.Record.Shares(s.q.Request) && !ses.Record.Begins(s.q.Request)
 		ses.Record.Mutex.Unlock()
@@ -207,7 +207,7 @@ func (s *search) passWithoutSession() {
 // (a title, a summary, a compaction), or because the request shows a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
-	if !s.late && (res.Thread.Loose || m == session.ByNew || m == session.ByEcho) { // the request has no name
+	if !s.late && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
 		res.About, res.Shows = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {

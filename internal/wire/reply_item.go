@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// slotTable holds the slots of a reply in the order of their start.
-type slotTable struct {
-	list    []*slot
-	at      map[int]*slot // newest slot per index
-	current *slot         // last used slot
+// replyItems holds the items of a reply in the order of their start.
+type replyItems struct {
+	list    []*replyItem
+	at      map[int]*replyItem // newest item per index
+	current *replyItem         // last used item
 }
 
-// slot is a piece of a reply under construction: a call, a block of the content, an output item.
-type slot struct {
+// replyItem is a piece of a reply under construction: a call, a block of the content, an output item.
+type replyItem struct {
 	index    int
 	isCall   bool
 	done     bool
@@ -23,7 +23,7 @@ type slot struct {
 	full     [][]byte // full pieces of the text or of the call's arguments
 	taken    int      // capacity of the pieces in full, in bytes
 	text     []byte   // growing piece
-	nest     nest     // nesting of text, up to the last call of whole
+	nesting  nesting  // nesting of text, up to the last call of whole
 }
 
 // A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer
@@ -34,7 +34,7 @@ const (
 )
 
 // room makes room for n more bytes.
-func (s *slot) room(n int) {
+func (s *replyItem) room(n int) {
 	switch {
 	case cap(s.text)-len(s.text) >= n:
 	case cap(s.text) < textPiece:
@@ -49,7 +49,7 @@ func (s *slot) room(n int) {
 }
 
 // joined returns the whole text and releases the pieces.
-func (s *slot) joined() string {
+func (s *replyItem) joined() string {
 	var b strings.Builder
 	b.Grow(s.len())
 	for _, piece := range s.full {
@@ -61,10 +61,10 @@ func (s *slot) joined() string {
 }
 
 // drop releases the text.
-func (s *slot) drop() { s.full, s.taken, s.text = nil, 0, nil }
+func (s *replyItem) drop() { s.full, s.taken, s.text = nil, 0, nil }
 
 // len returns the length of the text.
-func (s *slot) len() int {
+func (s *replyItem) len() int {
 	n := len(s.text)
 	for _, piece := range s.full {
 		n += len(piece)
@@ -72,51 +72,51 @@ func (s *slot) len() int {
 	return n
 }
 
-// slotAt returns the slot of an index, a new one if necessary; nil at the limit.
-func (r *ReplyReader) slotAt(index int) *slot {
-	if s := r.slots.at[index]; s != nil {
+// itemAt returns the item of an index, a new one if necessary; nil at the limit.
+func (r *ReplyReader) itemAt(index int) *replyItem {
+	if s := r.items.at[index]; s != nil {
 		return s
 	}
-	return r.newSlot(index)
+	return r.newItem(index)
 }
 
-// slotCost is the cost of a slot towards the limit without its text.
-const slotCost = 128
+// itemCost is the cost of an item towards the limit without its text.
+const itemCost = 128
 
-// newSlot adds a slot. At the limit, newSlot returns a slot that is no part of the reply.
-func (r *ReplyReader) newSlot(index int) *slot {
-	if r.kept+slotCost > r.limit {
+// newItem adds an item. At the limit, newItem returns an item that is no part of the reply.
+func (r *ReplyReader) newItem(index int) *replyItem {
+	if r.kept+itemCost > r.limit {
 		r.rep.Cut = true
-		return &slot{index: index} // stray slot: its text is not part of the reply
+		return &replyItem{index: index} // stray item: its text is not part of the reply
 	}
-	r.kept += slotCost
-	s := &slot{index: index}
-	if r.slots.at == nil {
-		r.slots.at = make(map[int]*slot)
+	r.kept += itemCost
+	s := &replyItem{index: index}
+	if r.items.at == nil {
+		r.items.at = make(map[int]*replyItem)
 	}
-	r.slots.list, r.slots.at[index] = append(r.slots.list, s), s
+	r.items.list, r.items.at[index] = append(r.items.list, s), s
 	return s
 }
 
-// add appends the string at v to a slot, up to the limit.
-func (r *ReplyReader) add(s *slot, b []byte, v span) {
+// add appends the string at v to an item, up to the limit.
+func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 	if kindAt(b, v) != '"' {
 		return
 	}
 	r.template.adds++
-	r.template.slot, r.template.at = s, v
+	r.template.item, r.template.at = s, v
 	r.append(s, v.inner().of(b))
 }
 
-// append adds the inside of a JSON string to the text of a slot.
-func (r *ReplyReader) append(s *slot, raw []byte) {
+// append adds the inside of a JSON string to the text of an item.
+func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	s.room(min(len(raw), r.limit-r.kept))
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
 }
 
-// set replaces the text of a slot.
-func (r *ReplyReader) set(s *slot, t string) {
+// set replaces the text of an item.
+func (r *ReplyReader) set(s *replyItem, t string) {
 	r.template.adds += 2
 	r.kept -= s.len()
 	s.full, s.taken = nil, 0

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// nest tracks the nesting depth of a JSON object or list that arrives in pieces, and reads each
+// nesting tracks the nesting depth of a JSON object or list that arrives in pieces, and reads each
 // byte once.
-type nest struct {
+type nesting struct {
 	readLen  int // number of bytes
 	depth    int
 	quoted   bool // inside a string
@@ -16,7 +16,7 @@ type nest struct {
 	broken   bool // true if the text is closed and not JSON; further bytes cannot make the text JSON
 }
 
-func (n *nest) read(piece []byte) {
+func (n *nesting) read(piece []byte) {
 	n.readLen += len(piece)
 	for _, c := range piece {
 		switch {
@@ -38,19 +38,19 @@ func (n *nest) read(piece []byte) {
 const shortValue = 64
 
 // whole reports whether the text is one JSON value. whole may be called for every piece.
-func (s *slot) whole() bool {
-	skip := s.nest.readLen
+func (s *replyItem) whole() bool {
+	skip := s.nesting.readLen
 	for i := range len(s.full) + 1 {
 		piece := s.text
 		if i < len(s.full) {
 			piece = s.full[i]
 		}
 		if skip < len(piece) {
-			s.nest.read(piece[skip:])
+			s.nesting.read(piece[skip:])
 		}
 		skip = max(skip-len(piece), 0)
 	}
-	n := &s.nest
+	n := &s.nesting
 	if n.quoted || n.depth != 0 || n.broken || n.readLen == 0 {
 		return false
 	}

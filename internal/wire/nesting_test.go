@@ -13,7 +13,7 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
 		"{\"long\":\"" + strings.Repeat("x", 3*textPiece) + "\"}",
 	} {
-		s, step := &slot{}, max(len(text)/100, 1)
+		s, step := &replyItem{}, max(len(text)/100, 1)
 		for at := 0; at < len(text); at += step {
 			piece := text[at:min(at+step, len(text))]
 			s.room(len(piece))
@@ -24,7 +24,7 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "{", "]", `{"a":1`, "{}{}", "{" + strings.Repeat("x", shortValue) + "}"} {
-		if s := (&slot{text: []byte(text)}); s.whole() {
+		if s := (&replyItem{text: []byte(text)}); s.whole() {
 			t.Errorf("%.30q is whole", text)
 		}
 	}
