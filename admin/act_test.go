@@ -17,11 +17,11 @@ import (
 // fakeKeeper records its calls.
 type fakeKeeper struct {
 	calls string
-	seen  lesson.Sight
+	seen  lesson.SeenVersion
 	err   error
 }
 
-func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
 	f.calls = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
 	f.seen = seen
 	if plan.Picks > 0 {

@@ -76,7 +76,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	if b.DryRun {
 		return answer(c, done, nil)
 	}
-	l, err := s.options.Write.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.Sight{}, a, p, holderOf(c).String())
+	l, err := s.options.Write.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())

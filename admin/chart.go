@@ -68,9 +68,9 @@ func inPoints(x *float64) *float64 {
 }
 
 // effectChart returns a chart of an effect with its interval over time.
-func effectChart(label string, looks []effectAt) chart {
+func effectChart(label string, effects []effectAt) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
-	for _, l := range looks {
+	for _, l := range effects {
 		c.Days = append(c.Days, l.at.Unix())
 		s.Values, s.Lo, s.Hi = append(s.Values, inPoints(&l.effect.size)), append(s.Lo, inPoints(&l.effect.lo)), append(s.Hi, inPoints(&l.effect.hi))
 	}

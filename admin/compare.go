@@ -38,7 +38,7 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with its 95% interval, which is valid for one look. With fewer than 10 sessions the
+// Estimate is a mean with its 95% interval, which is valid for one evaluation. With fewer than 10 sessions the
 // interval is null.
 type Estimate struct {
 	Sessions int      `json:"sessions"` // number of sessions that have the value; for success, a run counts once

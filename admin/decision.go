@@ -153,9 +153,9 @@ func eventText(e *lesson.Event) g.Node {
 	}
 	text := " " + pastTense(lesson.Action(e.Action)) + " the lesson"
 	switch e.Action {
-	case lesson.TurnCaution:
+	case lesson.BecameCaution:
 		text = " turned the lesson into a caution, by its counts"
-	case lesson.TurnAdvice:
+	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by its counts"
 	}
 	switch hand {
@@ -215,7 +215,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 		return echo.ErrNotFound
 	}
 	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
-	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
+	seen := lesson.SeenVersion{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
 	l, err := s.options.Write.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")

@@ -38,27 +38,27 @@ type effectAt struct {
 }
 
 const (
-	historyKeys  = 256             // maximum number of keys; further keys are ignored
-	historyLooks = 400             // maximum number of effects per key
-	historyEvery = 2 * time.Second // minimum time between two effects of a key
+	historyKeys    = 256             // maximum number of keys; further keys are ignored
+	historyEffects = 400             // maximum number of effects per key
+	historyEvery   = 2 * time.Second // minimum time between two effects of a key
 )
 
 func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} }
 
 // add adds an effect to the history of a key, unless the effect is nil or too soon after the last one. If
-// the key has historyLooks effects, every second one is removed first.
+// the key has historyEffects effects, every second one is removed first.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	looks, known := h.seen[key]
-	if e == nil || !known && len(h.seen) >= historyKeys || known && now.Sub(looks[len(looks)-1].at) < historyEvery {
+	effects, known := h.seen[key]
+	if e == nil || !known && len(h.seen) >= historyKeys || known && now.Sub(effects[len(effects)-1].at) < historyEvery {
 		return
 	}
-	if len(looks) >= historyLooks {
+	if len(effects) >= historyEffects {
 		i := 0
-		looks = slices.DeleteFunc(looks, func(effectAt) bool { i++; return i%2 == 0 })
+		effects = slices.DeleteFunc(effects, func(effectAt) bool { i++; return i%2 == 0 })
 	}
-	h.seen[key] = append(looks, effectAt{now, *e})
+	h.seen[key] = append(effects, effectAt{now, *e})
 }
 
 // addReport adds the effects of a report to the history. The report contains all closed sessions.
@@ -69,8 +69,8 @@ func (h *history) addReport(tenant string, r *report.Report, now time.Time) {
 	h.add(historyKey{Tenant: tenant}, globalEffect(&r.Global), now)
 }
 
-// looks returns the effects of a key, oldest first.
-func (h *history) looks(key historyKey) []effectAt {
+// effects returns the effects of a key, oldest first.
+func (h *history) effects(key historyKey) []effectAt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen[key])

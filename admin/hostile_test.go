@@ -366,7 +366,7 @@ func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleL
 	return f.samples, f.err()
 }
 
-func (f *full) Act(context.Context, string, lesson.Sight, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
+func (f *full) Act(context.Context, string, lesson.SeenVersion, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
 

@@ -143,17 +143,17 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 			quiet(g.Text("The band over time starts on the second day with an effect.")),
 		}
 	}
-	return g.Group{drawn, g.If(len(r.Looks) > 0, looksTable(r.Looks))}
+	return g.Group{drawn, g.If(len(r.Looks) > 0, plannedTable(r.Looks))}
 }
 
-// looksTable returns the table of the planned trials of a lesson.
-func looksTable(looks []report.PlannedTrial) g.Node {
+// plannedTable returns the table of the planned trials of a lesson.
+func plannedTable(planned []report.PlannedTrial) g.Node {
 	return g.Group{
 		h.H3(g.Text("Planned looks")),
 		grid(
 			labelled("Planned looks"),
 			columns(words("Began", "On"), numbers("Picks", "Effect, 95% of one look"), words("Verdict")),
-			g.Map(looks, func(l report.PlannedTrial) g.Node {
+			g.Map(planned, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeOf(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
 					numberCells(fmt.Sprintf("%d of %d", l.Picks(), l.Planned), cmp.Or(l.Interval(), none)),

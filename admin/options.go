@@ -123,7 +123,7 @@ type Surveyor interface {
 type Keeper interface {
 	// Act does action a on the lesson slug for the person by, and returns the changed lesson. Act fails if
 	// the lesson differs from seen, the version that the person saw; a zero seen is not compared.
-	Act(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
+	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
 // ErrNoLesson is the error of a Keeper for an unknown slug.

@@ -85,7 +85,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		t.Error("there is no chart of a lesson")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
-		t.Error("looks at everything are drawn for a window")
+		t.Error("effects at everything are drawn for a window")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
 	for i := range 5000 {
@@ -93,12 +93,12 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		h.add(historyKey{Tenant: "a"}, globalEffect(g), now)
 		h.add(historyKey{"a", fmt.Sprint(i)}, globalEffect(g), now)
 	}
-	looks := h.looks(historyKey{Tenant: "a"})
-	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyKeys {
-		t.Errorf("%d looks, %d keys", len(looks), len(h.seen))
+	effects := h.effects(historyKey{Tenant: "a"})
+	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.seen) > historyKeys {
+		t.Errorf("%d effects, %d keys", len(effects), len(h.seen))
 	}
-	if looks[0].at.After(time.Unix(1e9+60, 0)) || looks[len(looks)-1].at.Before(now.Add(-time.Minute)) {
-		t.Error("the looks do not reach from the start to now")
+	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
+		t.Error("the effects do not reach from the start to now")
 	}
 }
 

@@ -123,7 +123,7 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
-	if want := (lesson.Sight{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
+	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
 		t.Errorf("seen: %+v", keeper.seen)
 	}
 }

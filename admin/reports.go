@@ -67,7 +67,7 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 		if !x.key.whole() {
 			return nil
 		}
-		return s.history.looks(historyKey{q.Tenant, arm})
+		return s.history.effects(historyKey{q.Tenant, arm})
 	}
 	r, old, err := s.reports.get(c.Request().Context(), x.key, 0)
 	if err != nil {

@@ -32,7 +32,7 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, byIP: map[netip.Addr]int{}}
 }
 
-// failure is the consequence of one wrong token.
+// failure describes the response to one wrong token, and the log line about it.
 type failure struct {
 	retryAfter time.Duration // > 0: answer 429
 	log        bool

@@ -96,16 +96,16 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 	}
 }
 
-// The past belief about an heir depends on the counters of its parent alone, like the rest of its
+// The past belief about an successor depends on the counters of its parent alone, like the rest of its
 // row.
 func TestHeirsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
-	heir := lesson("heir")
-	heir.Parent = "a@1"
-	before := c.MeanAt(heir, 4)
+	successor := lesson("successor")
+	successor.Parent = "a@1"
+	before := c.MeanAt(successor, 4)
 	c.AddProvisional(hadA(0.5), 1, 1)
-	if got := c.MeanAt(heir, 4); got != before || before <= 0.01 {
+	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
 		t.Errorf("%v, was %v", got, before)
 	}
 }

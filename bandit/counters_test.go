@@ -173,9 +173,9 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 		c    bandit.Action
 		want float64
 	}{
-		{"heir of a good one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
-		{"heir of a bad one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
-		{"heir of an unknown one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
+		{"successor of a good one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
+		{"successor of a bad one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
+		{"successor of an unknown one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
 		{"edited, parent named", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
 		{"edited, parent found", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
 		{"bad one edited", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},

@@ -175,7 +175,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	}
 }
 
-// searchText searches the lines at both ends of a result. If the result is JSON, text searches each field as
+// searchText searches the lines at both ends of a result. If the result is JSON, searchText searches each field as
 // the line "key: value".
 func (s *kindScan) searchText(text string) {
 	text = unwrapText(text)

@@ -273,8 +273,8 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the words of its lesson; ok is false without words. With open, the words of
-// the organisation replace the public words. A long phrase of public words remains the trigger, because it
+// withWording returns the case with the words of its lesson; ok is false without words. With orgWords, the words
+// of the organisation replace the public words. A long phrase of public words remains the trigger, because it
 // also fires on other wordings.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (

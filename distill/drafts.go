@@ -45,7 +45,7 @@ type group struct {
 }
 
 // drafts returns the lessons that follow from cases. A case that cannot be described without
-// private words yields no lesson. open: a lesson may use the words of the organisation.
+// private words yields no lesson. With orgWords, a lesson may use the words of the organisation.
 func drafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft

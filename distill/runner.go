@@ -110,7 +110,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// tenant distils the sessions of one tenant, unless another process holds the claim. open: its
+// tenant distils the sessions of one tenant, unless another process holds the claim. With orgWords, the
 // lessons may use the words of the tenant.
 func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant

@@ -103,8 +103,8 @@ type reading struct {
 	orgWords bool // a lesson may use the words of the organisation
 }
 
-// prepare prepares a session for the rules. open: a lesson may use the words of the organisation.
-// Calls without a result are dropped.
+// prepare returns a session in the form that the rules read, without the calls that have no result. With
+// orgWords, a lesson may use the words of the organisation.
 func prepare(s *Session, orgWords bool) *reading {
 	r := &reading{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""

@@ -22,7 +22,7 @@ type command struct {
 const maxLine = 2000
 
 // shellOf parses a tool call as a command line; nil for other calls and for lines without a
-// command. open: a lesson may name programs of the organisation.
+// command. With orgWords, a lesson may name programs of the organisation.
 func shellOf(s *step, orgWords bool) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {

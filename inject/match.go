@@ -110,8 +110,8 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by
-// likeness, or was picked in the other way in another session of the run.
+// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness, or
+// has a pick in the run: by likeness if the hit is exact, by an exact match if the hit is by likeness.
 func (w *work) wasMatched(h *lesson.Hit) (was bool) {
 	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {

@@ -164,7 +164,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 		r := report.Lesson{
 			Slug: l.Slug, Arm: shown.Arm, Caution: shown.Caution, Tokens: shown.Tokens, ContentHash: l.ContentHash, State: string(l.State),
 			Outcome: l.Outcome, Confidence: l.Confidence,
-			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: len(book.Heirs(l.Slug, now)) > 0,
+			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: len(book.Successors(l.Slug, now)) > 0,
 		}
 		if l.State == lesson.Trial {
 			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)

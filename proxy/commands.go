@@ -54,7 +54,7 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
 // enqueue queues the commands of a reply. If the queue is full, the commands are refused with an answer
-// and not executed. If even the refusals exceed their bound, put counts the commands as dropped and
+// and not executed. If even the refusals exceed their bound, enqueue counts the commands as dropped and
 // returns false.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()

@@ -217,7 +217,7 @@ func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
-		code, text := f.out.target.fault(err, leg(f.attempts.leg.Load()))
+		code, text := f.out.target.fault(err, stage(f.attempts.stage.Load()))
 		own = refusal(errorDialect(f.r), code, text)
 		f.out.target.faults.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}

@@ -194,7 +194,7 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.settleReply() // a cut reply: the first part is read
+		t.resolveReply() // a cut reply: the first part is read
 	}
 	t.runStep(label.StepWrit, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)

@@ -23,7 +23,7 @@ type reply struct {
 	received int64             // bytes
 	complete bool              // the last byte was received
 	copied   int64             // bytes charged to limits.capture_total_bytes
-	parsed   *wire.Reply       // set when the reply is settled
+	parsed   *wire.Reply       // set by resolveReply
 	commands []writ.Command    // the /lesson commands in the reply
 }
 
@@ -72,11 +72,11 @@ func (t *turn) showSession(h http.Header) {
 	}
 }
 
-// onBody implements observer. The turn is settled before the client gets the last piece: the client
+// onBody implements observer. The resolver gets the reply before the client gets the last piece: the client
 // may answer at once, and its next request must find the session.
 func (t *turn) onBody(b []byte, err error) {
 	r := &t.reply
-	if r.reader == nil || t.phase >= phaseSettled {
+	if r.reader == nil || t.phase >= phaseResolved {
 		return
 	}
 	if len(b) > 0 {
@@ -90,7 +90,7 @@ func (t *turn) onBody(b []byte, err error) {
 	}
 	r.complete = errors.Is(err, io.EOF) || r.length > 0 && r.received == r.length
 	if r.complete || r.reader.Ended() {
-		t.settleReply()
+		t.resolveReply()
 		t.publish()
 	}
 }
@@ -135,9 +135,9 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// settleReply passes the reply to the resolver.
-func (t *turn) settleReply() {
-	if t.phase >= phaseSettled {
+// resolveReply passes the reply to the resolver.
+func (t *turn) resolveReply() {
+	if t.phase >= phaseResolved {
 		return
 	}
 	t.runStep(label.StepSettle, func() {
@@ -153,7 +153,7 @@ func (t *turn) settleReply() {
 		}
 	})
 	t.end()
-	t.enter(phaseSettled)
+	t.enter(phaseResolved)
 }
 
 // end passes the end of the request to the resolver, before the client can see the end: a retry,

@@ -103,22 +103,22 @@ type attempts struct {
 	hasBodies atomic.Bool // bodies is set
 	conn      atomic.Pointer[upstreamConn]
 	early     atomic.Bool // the upstream sent a response before the request
-	leg       atomic.Int32
+	stage     atomic.Int32
 }
 
 // follow adds the hooks by which net/http reports its attempts.
 func (a *attempts) follow(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		ConnectStart:      func(string, string) { a.leg.Store(int32(legDial)) },
-		ConnectDone:       func(string, string, error) { a.leg.Store(int32(legConnected)) },
-		TLSHandshakeStart: func() { a.leg.Store(int32(legTLS)) },
+		ConnectStart:      func(string, string) { a.stage.Store(int32(stageDial)) },
+		ConnectDone:       func(string, string, error) { a.stage.Store(int32(stageConnected)) },
+		TLSHandshakeStart: func() { a.stage.Store(int32(stageTLS)) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			if err == nil { // TLS to an HTTPS proxy; CONNECT follows
-				a.leg.Store(int32(legConnected))
+				a.stage.Store(int32(stageConnected))
 			}
 		},
 		GotConn: func(i httptrace.GotConnInfo) {
-			a.leg.Store(int32(legSent))
+			a.stage.Store(int32(stageSent))
 			a.open.Add(1)
 			c := connUnder(i.Conn)
 			if c != nil {

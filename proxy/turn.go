@@ -41,7 +41,7 @@ const (
 	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
 	phaseReleased              // the upstream answered: the draft is complete, the buffers are in the pool
 	phaseEnded                 // the resolver has the end of the request
-	phaseSettled               // the resolver has the reply, by which the next request finds its session
+	phaseResolved              // the resolver has the reply, by which the next request finds its session
 	phaseComplete              // the draft records how the turn ended
 	phaseOffered               // the recorder has the turn, or has refused the turn
 )

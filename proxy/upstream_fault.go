@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// leg is the last stage that a request to an upstream has reached.
-type leg int32
+// stage is the last stage that a request to an upstream has reached.
+type stage int32
 
 const (
-	legDial      leg = iota // the connection is not open: to the upstream, or to the proxy before it
-	legConnected            // the connection is open; a proxy has to open the tunnel
-	legTLS                  // the TLS handshake
-	legSent                 // the request is at the upstream
+	stageDial      stage = iota // the connection is not open: to the upstream, or to the proxy before it
+	stageConnected              // the connection is open; a proxy has to open the tunnel
+	stageTLS                    // the TLS handshake
+	stageSent                   // the request is at the upstream
 )
 
 // badResponse is the error of a response that a proxy may not forward.
@@ -84,7 +84,7 @@ func (t *target) hops() (up hop, via *hop) {
 // fault returns the status and the message of precept for a request without a usable response. The
 // message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry a 502, 503
 // or 504.
-func (t *target) fault(err error, reached leg) (status int, message string) {
+func (t *target) fault(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
 	var refused *refusedTunnel
@@ -100,7 +100,7 @@ func (t *target) fault(err error, reached leg) (status int, message string) {
 		return unreachable(via, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return unreachable(&up, op.Err)
-	case via != nil && t.base.Scheme == "https" && reached == legConnected:
+	case via != nil && t.base.Scheme == "https" && reached == stageConnected:
 		return via.noResponse(err, "CONNECT")
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check that " + up.setting + " names https or http as the port speaks it" + viaText(via)
@@ -216,12 +216,12 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 }
 
 // broken describes a connection failure before the response, with the remedy.
-func broken(err error, reached leg, up *hop, via *hop) string {
+func broken(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
-	case reached == legTLS && closed(err):
+	case reached == stageTLS && closed(err):
 		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
-	case reached == legTLS:
+	case reached == stageTLS:
 		return "and precept did not agree on TLS; check that " + up.setting + " names https or http as the port speaks it, and that the server takes TLS 1.2 or newer" + viaText(via)
 	case closed(err):
 		return "closed the connection before it answered; try again, and look into its log if that recurs" + viaText(via)

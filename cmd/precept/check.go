@@ -23,6 +23,7 @@ type checkAnswer struct {
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
 }
 
+// check returns the verb that checks the configuration and the lessons.
 func (w *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -48,9 +48,8 @@ func tuneCollector(env func(string) (string, bool)) {
 }
 
 // afterCollection sets GOGC now and after each collection. The cleanup of an unreachable object reports the
-// end of a collection, at times one collection late; an additional timer did not limit a burst of
-// allocations any better. last is the GOGC that was set last. If another caller has set GOGC since,
-// afterCollection ends.
+// end of a collection, at times one collection late. last is the GOGC that was set last. If another caller
+// has set GOGC since, afterCollection ends.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {

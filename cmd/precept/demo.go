@@ -27,7 +27,7 @@ import (
 const (
 	demoPoll   = 250 * time.Millisecond  // interval between two reads of the fleet's progress
 	demoClose  = time.Second             // reward.close_after of the demo's server
-	demoSettle = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
+	demoSettle = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
 )
 
 // demoFlags are the demo's own flags.
@@ -95,6 +95,7 @@ func foundOf(name string, truth *float64, r *report.Row) demoFound {
 	return demoFound{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
+// demo returns the verb that runs simulated agents with known effects through a server.
 func (w *invocation) demo() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{

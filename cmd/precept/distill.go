@@ -33,6 +33,7 @@ type distillFlags struct {
 	printPrompts string
 }
 
+// distill returns the verb that derives lessons from stored sessions.
 func (w *invocation) distill() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
@@ -118,6 +119,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	return nil
 }
 
+// runDistill distils once, or with --follow until a signal, and prints the summary of each run.
 func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err

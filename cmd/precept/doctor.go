@@ -78,6 +78,7 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 	return err
 }
 
+// doctor returns the verb that prints the account of all exchanges and the state of the store.
 func (w *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

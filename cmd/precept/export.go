@@ -34,6 +34,7 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
+// export returns the verb that writes samples, conversations or coins.
 func (w *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
@@ -94,6 +95,7 @@ func (w *invocation) export() *cobra.Command {
 	return c
 }
 
+// runExport writes the selected data to standard output or to the file of --output.
 func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
 	filter, err := f.filter()
 	if err != nil {

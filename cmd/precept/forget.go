@@ -28,6 +28,7 @@ type forgetFlags struct {
 	yes, asJSON     bool
 }
 
+// forget returns the verb that deletes the stored data of a session or of a tenant.
 func (w *invocation) forget() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
@@ -55,6 +56,7 @@ func (w *invocation) forget() *cobra.Command {
 	})
 }
 
+// runForget deletes through the running server, or from the store if no server runs.
 func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(

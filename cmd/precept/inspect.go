@@ -14,6 +14,7 @@ import (
 	"precept/detect"
 )
 
+// inspect returns the verb that prints the tool errors, loops and opinions in a transcript.
 func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	var number int

@@ -38,6 +38,7 @@ type lessonRow struct {
 	Path         string       `json:"path"`
 }
 
+// lessons returns the verb with all verbs on lessons.
 func (w *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
@@ -63,8 +64,8 @@ func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	for _, other := range book.Contradicts(l) {
 		r.Conflicts = append(r.Conflicts, other.Slug)
 	}
-	for _, heir := range book.Heirs(l.Slug, now) {
-		r.SupersededBy = append(r.SupersededBy, heir.Slug)
+	for _, successor := range book.Successors(l.Slug, now) {
+		r.SupersededBy = append(r.SupersededBy, successor.Slug)
 	}
 	if state, ok := book.StateAt(l.Slug, now); ok {
 		r.State = state
@@ -129,6 +130,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
+// action returns the verb that applies an action to the named lesson. short is the help text.
 func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}

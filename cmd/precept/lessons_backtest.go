@@ -25,6 +25,7 @@ type backtestFlags struct {
 	asJSON        bool
 }
 
+// lessonsBacktest returns the verb that lists the captured sessions in which lessons would have matched.
 func (w *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{

@@ -41,6 +41,7 @@ type pushed struct {
 	Changes []lesson.Event `json:"changes"`
 }
 
+// lessonsPush returns the verb that replaces the lessons in Redis by a directory.
 func (w *invocation) lessonsPush() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -80,6 +81,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 	})
 }
 
+// lessonsPull returns the verb that writes the lessons in Redis into a directory.
 func (w *invocation) lessonsPull() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -33,6 +33,7 @@ type change struct {
 	Diff     string           `json:"diff"`
 }
 
+// lessonsDiff returns the verb that compares two banks.
 func (w *invocation) lessonsDiff() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -18,6 +18,7 @@ import (
 	"precept/internal/file"
 )
 
+// lessonsRetire returns the verb that moves lessons into the archive.
 func (w *invocation) lessonsRetire() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
@@ -76,6 +77,7 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 // eventsRead is the number of newest events that the log verb reads.
 const eventsRead = 1000
 
+// lessonsLog returns the verb that prints the audit log of the lessons.
 func (w *invocation) lessonsLog() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -116,6 +118,7 @@ func (w *invocation) lessonsLog() *cobra.Command {
 	})
 }
 
+// lessonsExport returns the verb that writes the lessons as JSON lines or as files.
 func (w *invocation) lessonsExport() *cobra.Command {
 	var format string
 	var states []string

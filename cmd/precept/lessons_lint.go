@@ -22,6 +22,7 @@ type linted struct {
 	Sessions int              `json:"sessions"` // captured sessions on which the triggers were tried
 }
 
+// lessonsLint returns the verb that checks all lessons.
 func (w *invocation) lessonsLint() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{

@@ -25,6 +25,7 @@ type listFlags struct {
 	expired, archived, asJSON bool
 }
 
+// lessonsList returns the verb that lists the lessons.
 func (w *invocation) lessonsList() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
@@ -54,6 +55,7 @@ func (w *invocation) lessonsList() *cobra.Command {
 	})
 }
 
+// list prints the lessons that the flags select, as a table or as JSON.
 func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
 	book, problems, err := bankOrArchive(ctx, w.tools, cfg, f.archived)
 	if err != nil {
@@ -123,6 +125,7 @@ func bankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
+// lessonsShow returns the verb that prints one lesson with its findings and opinions.
 func (w *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{

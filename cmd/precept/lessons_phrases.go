@@ -30,6 +30,7 @@ type phrasesAnswer struct {
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
 
+// lessonsPhrases returns the verb that proposes keywords for a lesson.
 func (w *invocation) lessonsPhrases() *cobra.Command {
 	var accept []string
 	var judge, asJSON bool

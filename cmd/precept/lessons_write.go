@@ -29,6 +29,7 @@ type draftFlags struct {
 	keywords, errors, kinds, tags, evidence         []string
 }
 
+// lessonsNew returns the verb that writes a new lesson.
 func (w *invocation) lessonsNew() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
@@ -169,6 +170,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
+// lessonsImport returns the verb that adds lessons of another bank, in quarantine.
 func (w *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{

@@ -18,10 +18,11 @@ import (
 
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
-	pause       time.Duration // calls of replicas that began in the old layout end within seconds
+	pause       time.Duration // time for calls of replicas that began in the old layout
 	yes, asJSON bool
 }
 
+// migrate returns the verb that moves a store in Redis to shards.
 func (w *invocation) migrate() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
@@ -44,6 +45,7 @@ func (w *invocation) migrate() *cobra.Command {
 	})
 }
 
+// runMigrate migrates the configured store and prints the result.
 func (w *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
 		return misuse(errors.New("the store is not in Redis; an embedded store is migrated by its first start"))

@@ -136,7 +136,7 @@ func (p *pointing) pi() error {
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
 }
 
-// redirectAll adds the new base URL of each provider with a base URL to over.
+// redirectAll adds to over the new base URL of each provider that has a base URL.
 func (p *pointing) redirectAll(
 	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {

@@ -28,6 +28,7 @@ func (f *ledgerFlags) open(w *invocation) *ledger.Ledger {
 	}
 }
 
+// record returns the verb that adds a failure to the ledger.
 func (w *invocation) record() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var e ledger.Entry

@@ -43,6 +43,7 @@ func (f *reportFlags) parseWhatIf(text string) error {
 	return nil
 }
 
+// report returns the verb that prints the effects of the lessons.
 func (w *invocation) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{

@@ -23,6 +23,7 @@ import (
 	"precept/internal/file"
 )
 
+// rules returns the verb with all verbs on rules files.
 func (w *invocation) rules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
@@ -40,6 +41,7 @@ type scanAnswer struct {
 	Files    []rules.SeenFile `json:"files"`
 }
 
+// rulesScan returns the verb that lists the rules files in the captured sessions.
 func (w *invocation) rulesScan() *cobra.Command {
 	var tenant string
 	var asJSON bool
@@ -132,6 +134,7 @@ type measureAnswer struct {
 	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
 }
 
+// rulesMeasure returns the verb that registers sections of a rules file for measurement.
 func (w *invocation) rulesMeasure() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
@@ -337,6 +340,7 @@ func readRules(path string) (string, error) {
 	return string(raw), nil
 }
 
+// rulesList returns the verb that prints the registered sections.
 func (w *invocation) rulesList() *cobra.Command {
 	var asJSON bool
 	var tenant string
@@ -402,6 +406,7 @@ func (w *invocation) rulesList() *cobra.Command {
 	})
 }
 
+// rulesStop returns the verb that ends the measurement of sections.
 func (w *invocation) rulesStop() *cobra.Command {
 	var names []string
 	var asJSON bool

@@ -27,6 +27,7 @@ type runFlags struct {
 	run, session, agent string
 }
 
+// runVerb returns the verb that runs an agent through precept.
 func (w *invocation) runVerb() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
@@ -122,7 +123,7 @@ func (w *invocation) runAgent(
 	}
 	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
 	if f.verify != "" && (o.sent == 0 || ofItsOwn(o.sent)) { // after a stop by a person the result says nothing about the agent
-		result.Verifier = w.judge(ctx, cfg, f, p)
+		result.Verifier = w.verifyRun(ctx, cfg, f, p)
 	}
 	if f.asJSON {
 		if err := writeLine(w.err, result); err != nil && o.code == 0 { // otherwise the exit code stays that of the agent
@@ -196,8 +197,8 @@ func environment(env map[string]string) []string {
 	return out
 }
 
-// judge runs the verifier and posts the result. The exit code stays that of the agent.
-func (w *invocation) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
+// verifyRun runs the verifier and posts the result. The exit code stays the exit code of the agent.
+func (w *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
 	command := []string{"sh", "-c", f.verify}
 	v, err := w.verifyCommand(command, true)
 	if err != nil {

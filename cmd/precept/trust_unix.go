@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isForeign reports whether a user other than root and the current user can change a file. The private group of the
-// current user, whose number is that of the user, has no other members.
+// isForeign reports whether a user other than root and the current user can change a file. A group whose number
+// equals the number of the current user is the private group of the user, and has no other members.
 func isForeign(info os.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

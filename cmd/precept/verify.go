@@ -32,6 +32,7 @@ type verifyAnswer struct {
 	Results  []ledger.Result  `json:"results"` // result per failure, in the same order; empty without a failure
 }
 
+// verify returns the verb that runs a command and records its failures in the ledger.
 func (w *invocation) verify() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string
@@ -116,7 +117,7 @@ func (w *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer,
 	return v, nil
 }
 
-// recordFailures adds the failures to the ledger. The exit code stays that of the command.
+// recordFailures adds the failures to the ledger. The exit code stays the exit code of the command.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyAnswer) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {

@@ -14,9 +14,9 @@ import (
 // Decision is an operator's decision about a lesson.
 type Decision struct {
 	Action lesson.Action
-	Plan   lesson.TrialPlan // plan of the trial, for StartTrial
-	By     string           // name of the person, for the audit log
-	Seen   lesson.Sight     // version that the person has seen; another version is refused
+	Plan   lesson.TrialPlan   // plan of the trial, for StartTrial
+	By     string             // name of the person, for the audit log
+	Seen   lesson.SeenVersion // version that the person has seen; another version is refused
 	// Force activates the lesson although the checks refuse the text: a person has read the text
 	// and wants exactly this text.
 	Force bool

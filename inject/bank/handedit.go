@@ -151,49 +151,49 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 	return b.read(ctx)
 }
 
-// Turn is a change of the presentation of a lesson by its counts.
-type Turn struct {
+// CautionChange is the change of a lesson into a caution by its counts, or back.
+type CautionChange struct {
 	Slug, Hash    string
-	Caution       bool // from advice to caution; false: back
+	Caution       bool // from advice to caution; false: from caution to advice
 	With, Without int64
 	MeanWith      float64
 	MeanWithout   float64
 }
 
-// Turned returns the hash of the text of each lesson that the audit log calls a caution by its counts.
-func (b *Bank) Turned(ctx context.Context) (map[string]string, error) {
+// LoggedCautions returns the hash of the text of each lesson that the audit log calls a caution by its counts.
+func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.o.Place.Tail(ctx, allEvents)
-	return turned(events), err
+	return loggedCautions(events), err
 }
 
-func turned(events []lesson.Event) map[string]string {
+func loggedCautions(events []lesson.Event) map[string]string {
 	out := map[string]string{}
 	for i := range events {
 		switch e := &events[i]; e.Action {
-		case lesson.TurnCaution:
+		case lesson.BecameCaution:
 			out[e.Slug] = e.Hash
-		case lesson.TurnAdvice:
+		case lesson.BecameAdvice:
 			delete(out, e.Slug)
 		}
 	}
 	return out
 }
 
-// RecordTurns appends an event for each lesson that the counts turned into a caution or back, unless the
+// RecordCautionChanges appends an event for each lesson that the counts turned into a caution or back, unless the
 // log has the event: another replica may have logged the same change.
-func (b *Bank) RecordTurns(ctx context.Context, turns []Turn) error {
+func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.change(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.o.Place.Tail(ctx, allEvents)
 		if err != nil {
 			return c, err
 		}
-		logged := turned(events)
-		for _, t := range turns {
+		logged := loggedCautions(events)
+		for _, t := range changes {
 			l, ok := s.book.Get(t.Slug)
 			if !ok || l.ContentHash != t.Hash || (logged[t.Slug] == t.Hash) == t.Caution {
 				continue
 			}
-			action := map[bool]string{true: lesson.TurnCaution, false: lesson.TurnAdvice}[t.Caution]
+			action := map[bool]string{true: lesson.BecameCaution, false: lesson.BecameAdvice}[t.Caution]
 			c.Log = append(c.Log, s.event(l, lesson.Event{
 				Action: action, By: "precept", From: l.State, To: l.State,
 				Detail: map[string]any{

@@ -146,7 +146,7 @@ func TestTurnsByCountsAreLoggedOnce(t *testing.T) {
 	}
 	l, _ := book.Get("one")
 	for _, caution := range []bool{true, true, false, false, true} {
-		if err := b.RecordTurns(t.Context(), []bank.Turn{{Slug: "one", Hash: l.ContentHash, Caution: caution, With: 40, Without: 10}}); err != nil {
+		if err := b.RecordCautionChanges(t.Context(), []bank.CautionChange{{Slug: "one", Hash: l.ContentHash, Caution: caution, With: 40, Without: 10}}); err != nil {
 			t.Fatal(err)
 		}
 	}

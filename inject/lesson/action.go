@@ -66,16 +66,16 @@ func (p TrialPlan) Validate() error {
 // maxPicks is the maximum of a planned trial, whose picks are all stored.
 const maxPicks = 100_000
 
-// Sight is the version of a lesson that a person saw before acting. The zero Sight matches any
+// SeenVersion is the version of a lesson that a person saw before acting. The zero SeenVersion matches any
 // version.
-type Sight struct {
+type SeenVersion struct {
 	Hash  string // ContentHash of the version
 	State State
 }
 
-// Check returns an error if the lesson differs from the seen version: so that no person approves a
-// text that has changed since, and the second of two simultaneous decisions fails.
-func (s Sight) Check(l *Lesson) error {
+// Check returns an error if the lesson differs from the seen version. So no person approves a text that has
+// changed since, and the second of two simultaneous decisions fails.
+func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
 		return fmt.Errorf("the state has changed from %s to %s since you read the lesson; read the lesson again", s.State, l.State)
@@ -119,9 +119,9 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 		case Reject:
 			l.State, l.Former, l.Plan = Rejected, "", TrialPlan{}
 		case Pause:
-			l.leave(Paused)
+			l.deactivate(Paused)
 		case Retire:
-			l.leave(Archived)
+			l.deactivate(Archived)
 		case Restore:
 			l.restore()
 		case Resume:
@@ -133,9 +133,9 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// leave sets an inactive state and keeps the present state for the return. The retirement of a paused
+// deactivate sets an inactive state, and keeps the present state, to which resume and restore return. The retirement of a paused
 // lesson keeps the state before the pause as well.
-func (l *Lesson) leave(to State) {
+func (l *Lesson) deactivate(to State) {
 	if l.State == to {
 		return
 	}

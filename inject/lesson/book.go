@@ -196,8 +196,8 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
-// Heirs returns the active lessons that supersede the slug, directly or through others, by slug.
-func (b *Book) Heirs(slug string, now time.Time) []*Lesson {
+// Successors returns the active lessons that supersede the slug, directly or through others, by slug.
+func (b *Book) Successors(slug string, now time.Time) []*Lesson {
 	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.InForce(now) })
 }
 

@@ -142,9 +142,9 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	if l.ExpiredAt(q.query.Now) {
 		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
-	for _, heir := range b.superseders[l.Slug] {
-		if heir.InForce(q.query.Now) && heir.Scope.admits(q.query) {
-			add("%s supersedes the lesson", heir.Slug)
+	for _, successor := range b.superseders[l.Slug] {
+		if successor.InForce(q.query.Now) && successor.Scope.admits(q.query) {
+			add("%s supersedes the lesson", successor.Slug)
 		}
 	}
 	if !l.Scope.admits(q.query) {

@@ -154,7 +154,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(t, "expires") == 0 {
 				l.ExpiresAt = explainNow().Add(-time.Second)
 			}
-			if i > 0 && rapid.IntRange(0, 3).Draw(t, "heir") == 0 {
+			if i > 0 && rapid.IntRange(0, 3).Draw(t, "successor") == 0 {
 				l.Supersedes = []string{"la"}
 			}
 			lessons = append(lessons, l)

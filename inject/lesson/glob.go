@@ -49,7 +49,7 @@ func (t *Trigger) addressed(q *Query) bool {
 	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
 }
 
-// targeted reports whether the trigger has no targets, or one of them matches.
+// targeted reports whether the trigger has no targets, or a target matches.
 func (t *Trigger) targeted(q *Query) bool {
 	return len(t.Targets) == 0 || slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) })
 }

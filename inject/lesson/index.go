@@ -78,8 +78,8 @@ type Event struct {
 
 // Actions of events that the counts of a lesson cause.
 const (
-	TurnCaution = "caution" // from advice to caution
-	TurnAdvice  = "advice"  // back
+	BecameCaution = "caution" // from advice to caution
+	BecameAdvice  = "advice"  // from caution to advice
 )
 
 // Keys of Event.Detail.

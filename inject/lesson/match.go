@@ -8,7 +8,7 @@ import (
 type signs struct {
 	touched       bool
 	words, vetoed bool
-	looked, found bool  // the request offers one of the lesson's tools
+	looked, found bool  // looked: the tools of the request were compared; found: the request offers one of the lesson's tools
 	asked         int32 // 1 + index of the newest error text whose tool was compared
 	err           int32 // 1 + index of the newest error text with a trigger
 }

@@ -71,15 +71,15 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 func TestActOnAChangedLessonIsRefused(t *testing.T) {
 	l := read(t, person("look-twice", "", ""))
 	for name, c := range map[string]struct {
-		sight     lesson.Sight
+		sight     lesson.SeenVersion
 		wantError string
 	}{
-		"nothing seen":   {lesson.Sight{}, ""},
-		"as it is":       {lesson.Sight{Hash: l.ContentHash, State: lesson.Active}, ""},
-		"the text alone": {lesson.Sight{Hash: l.ContentHash}, ""},
-		"another text":   {lesson.Sight{Hash: "x", State: lesson.Active}, "the text has changed"},
-		"another state":  {lesson.Sight{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
-		"neither":        {lesson.Sight{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
+		"nothing seen":   {lesson.SeenVersion{}, ""},
+		"as it is":       {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Active}, ""},
+		"the text alone": {lesson.SeenVersion{Hash: l.ContentHash}, ""},
+		"another text":   {lesson.SeenVersion{Hash: "x", State: lesson.Active}, "the text has changed"},
+		"another state":  {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
+		"neither":        {lesson.SeenVersion{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
 		err := c.sight.Check(l)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A lesson is superseded while an active lesson replaces it, directly or through others, unless the
-// two lessons replace each other in a circle. The state, the heirs and the matches follow this rule
+// two lessons replace each other in a circle. The state, the successors and the matches follow this rule
 // for any relations.
 func TestSupersededLessonIsInactive(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -40,33 +40,33 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 			seen[from] = true
 			return slices.ContainsFunc(l.Supersedes, func(old string) bool { return old == to || reaches(old, to, seen) })
 		}
-		supersedes := func(heir, old string) bool {
-			return reaches(heir, old, map[string]bool{}) && !reaches(old, heir, map[string]bool{})
+		supersedes := func(successor, old string) bool {
+			return reaches(successor, old, map[string]bool{}) && !reaches(old, successor, map[string]bool{})
 		}
 		fires := map[string]bool{}
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Now: now}) {
 			fires[h.Lesson.Slug] = true
 		}
 		for _, l := range lessons {
-			var heirs []string
+			var successors []string
 			for _, other := range lessons {
 				if supersedes(other.Slug, l.Slug) && other.InForce(now) {
-					heirs = append(heirs, other.Slug)
+					successors = append(successors, other.Slug)
 				}
 			}
 			var got []string
-			for _, h := range book.Heirs(l.Slug, now) {
+			for _, h := range book.Successors(l.Slug, now) {
 				got = append(got, h.Slug)
 			}
-			if slices.Sort(got); !slices.Equal(got, heirs) {
-				rt.Fatalf("the heirs of %s are %q, want %q", l.Slug, got, heirs)
+			if slices.Sort(got); !slices.Equal(got, successors) {
+				rt.Fatalf("the successors of %s are %q, want %q", l.Slug, got, successors)
 			}
 			want := l.State
 			switch {
 			case !l.State.Fires():
 			case l.ExpiredAt(now):
 				want = lesson.Expired
-			case len(heirs) > 0:
+			case len(successors) > 0:
 				want = lesson.Superseded
 			}
 			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {

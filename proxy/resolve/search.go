@@ -65,9 +65,9 @@ func (s *search) catchUp() {
 	}
 }
 
-// findLost moves the search from a stand-in to the session of the conversation, once the backend
-// knows the owner of the items. A turn had none of the session's lessons, so the session leaves the
-// experiment.
+// findLost replaces a temporary session by the session of the conversation, as soon as the backend
+// returns the owner of the items. The temporary session had none of the lessons of the session, so the
+// session leaves the experiment.
 func (s *search) findLost() bool {
 	standIn := s.res.Session
 	standIn.Record.Mutex.Lock()
@@ -135,7 +135,7 @@ func (s *search) toSubAgent() bool {
 	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.q.Request.Delta && !ses.Record.ShowsConversation(s.q.Request)
 	ses.Record.Mutex.Unlock()
-	if !otherTools || !first && !s.q.Request.Delta { // a memory keeper's request shows the conversation
+	if !otherTools || !first && !s.q.Request.Delta { // a request that extracts memories shows the conversation
 		return false
 	}
 	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)

@@ -128,7 +128,7 @@ func (b *bucket) explain(name string, err error) error {
 	return &refusal{fmt.Errorf("%s: %w; %s", where, err, remedy)}
 }
 
-// refusal is an error that a repetition does not repair.
+// refusal is an error of the server that a retry cannot remove, such as a missing permission.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }

@@ -49,7 +49,7 @@ type Options struct {
 type Follower struct {
 	options   Options
 	state     *state
-	version   string  // version of the state's file
+	version   string  // version of the file with the state
 	written   *window // ids of the newest written samples
 	batch     *batch
 	claimedAt time.Time
@@ -367,8 +367,8 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// waitForClaim claims the group. A process on another machine that was killed keeps the group for
-// claimFor.
+// waitForClaim acquires the lease of the group. A process on another machine that was killed keeps the
+// lease for at most claimLife.
 func (f *Follower) waitForClaim(ctx context.Context) error {
 	end := f.options.Now().Add(claimLife + pollEvery)
 	for first := true; ; first = false {
@@ -385,7 +385,7 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 	}
 }
 
-// unclaim ends the right, so that the next process starts at once.
+// unclaim ends the lease, so that the next process starts at once.
 func (f *Follower) unclaim(ctx context.Context) {
 	if f.options.Shared != nil {
 		_ = f.options.Shared.Unclaim(ctx, f.claimName(), f.options.Owner) // the lease ends after claimLife

@@ -159,7 +159,8 @@ func textOf(v any) string {
 	return s
 }
 
-// numberOf reads a number of a sample, of a new sample or of one that was read from JSON.
+// numberOf returns a number of a sample as float64. A sample that was read from JSON holds float64, a new
+// sample holds integers.
 func numberOf(v any) float64 {
 	switch n := v.(type) {
 	case float64:

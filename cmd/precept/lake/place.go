@@ -21,12 +21,12 @@ import (
 // Place is a directory or a bucket in which a lake is stored. A file appears whole or not at all.
 type Place interface {
 	fmt.Stringer
-	// Get returns a file and its version; fs.ErrNotExist: there is none.
+	// Get returns a file and its version, or fs.ErrNotExist.
 	Get(ctx context.Context, path string) (data []byte, version string, err error)
 	// Put replaces a file.
 	Put(ctx context.Context, path string, data []byte) error
-	// Swap replaces a file of a version, and returns the new version. Version "" is that of a missing file.
-	// ErrChanged: the file has another version, and stays.
+	// Swap replaces a file that has the given version, and returns the new version. A missing file has the
+	// version "". If the file has another version, Swap changes nothing and returns ErrChanged.
 	Swap(ctx context.Context, path, version string, data []byte) (next string, err error)
 }
 
@@ -34,7 +34,7 @@ type Place interface {
 var ErrChanged = errors.New("another process has written the file")
 
 // OpenPlace returns the place of an address, a directory or s3://BUCKET/PREFIX. endpoint is the
-// address of an S3-compatible server; "": the address in the environment, or that of AWS.
+// address of an S3-compatible server; "": the address in the environment, or the address of AWS.
 func OpenPlace(address, endpoint string, env func(string) string) (Place, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {

@@ -42,9 +42,9 @@ type Process struct {
 // plan is a batch that is being written.
 type plan struct {
 	Streams map[string]string `json:"streams"` // new positions
-	Attempt int               `json:"attempt"` // number of earlier contents of the batch
+	Attempt int               `json:"attempt"` // number of earlier attempts with other rows
 	Files   []string          `json:"files"`
-	Emptied []string          `json:"emptied,omitempty"` // files of earlier contents
+	Emptied []string          `json:"emptied,omitempty"` // files of earlier attempts, which become files without rows
 }
 
 // recentFile is a file whose sample ids are not written again.

@@ -13,7 +13,7 @@ import (
 // lakeGroup is the consumer group whose samples may lose their exchanges.
 const lakeGroup = "lake"
 
-// The pause between two looks for old exchanges is a tenth of learning.hot, within these bounds.
+// The pause between two deletions of old exchanges is a tenth of learning.hot, within these bounds.
 const (
 	coolLeast = time.Second
 	coolMost  = 10 * time.Minute
@@ -29,10 +29,11 @@ type cooling struct {
 	cooler  *redis.Cooler // has or had the lease; nil: released
 }
 
-// run looks for old exchanges until the context ends. A changed learning.hot takes effect within a second.
+// run deletes old exchanges at intervals until the context ends. A changed learning.hot takes effect within
+// a second.
 func (x *cooling) run(ctx context.Context) error {
 	defer x.release(context.WithoutCancel(ctx))
-	var next time.Time // of a look
+	var next time.Time // of a deletion
 	for last := time.Duration(0); ; {
 		hot := x.config().Learning.Hot
 		if hot != last {
@@ -44,7 +45,7 @@ func (x *cooling) run(ctx context.Context) error {
 		} else if now := x.now(); !now.Before(next) {
 			pause := min(max(hot/10, coolLeast), coolMost)
 			next = now.Add(pause)
-			x.look(ctx, now.Add(-hot), 3*pause)
+			x.deleteOld(ctx, now.Add(-hot), 3*pause)
 		}
 		if Pause(ctx, coolLeast) != nil {
 			return nil //nolint:nilerr // the end of the server
@@ -52,8 +53,8 @@ func (x *cooling) run(ctx context.Context) error {
 	}
 }
 
-// look deletes exchanges from before a time, under a lease.
-func (x *cooling) look(ctx context.Context, before time.Time, lease time.Duration) {
+// deleteOld deletes the exchanges from before a time, if this replica has the lease.
+func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := x.backend.(*redis.Store)
 	if !shared {
 		x.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
@@ -74,7 +75,7 @@ func (x *cooling) look(ctx context.Context, before time.Time, lease time.Duratio
 	}
 }
 
-// release ends the lease. Otherwise no replica would cool for up to 30 minutes after this replica has stopped, or after
+// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this replica has stopped, or after
 // learning.hot has become 0s.
 func (x *cooling) release(ctx context.Context) {
 	if x.cooler == nil {

@@ -24,12 +24,11 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials acts on the planned trials of the automatic gate. A lesson that the planned evaluation
-// proves to help stays active. A lesson without a proof in the evaluation is retired, and its
-// numbers are kept. A lesson that harms by the evaluation stays in the bank, and the chooser
-// benches the lesson. A lesson that harms by the interval that is valid at any time is retired
-// before the evaluation, because further sessions would only do harm. Trials that a person started
-// are not changed.
+// endTrials ends the planned trials of the automatic gate. A lesson that the planned evaluation proves
+// to help stays active. A lesson without a proof is retired, and its counters are kept. A lesson that the
+// evaluation proves to harm stays in the bank, because the chooser rarely picks such a lesson. A lesson
+// that harms by the interval that is valid at any time is retired before the evaluation, because further
+// sessions would only do harm. Trials that a person started are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -62,7 +61,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 
 func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
-// endTrial acts on one verdict.
+// endTrial approves or retires the lesson of a trial by the verdict of the trial.
 func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {

@@ -22,7 +22,7 @@ import (
 
 const (
 	reachLimit = time.Second      // maximum time that a start, or a verb, waits for Redis
-	reachEvery = time.Second      // interval of the look-ups of a server that started without Redis
+	reachEvery = time.Second      // interval at which a server that started without Redis reads the keys again
 	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
 	fleetFile  = "fleet.json"
 	saltName   = "salt" // name of the salt among the values of a store

@@ -55,8 +55,8 @@ func followLedger(cfg *configs.Config, lessons *library) func(context.Context) e
 	}
 }
 
-// offerLedger proposes the entries that the bank does not have. left reports that the bank takes no
-// more proposals for now.
+// offerLedger proposes the entries that the bank does not have. left reports that entries
+// remain, because the bank accepts no more proposals for now.
 func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {

@@ -185,14 +185,14 @@ func (l *library) noteEdits(ctx context.Context) error {
 // since the last pass to the audit log.
 func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
-		logged, err := l.writer.Turned(ctx)
+		logged, err := l.writer.LoggedCautions(ctx)
 		if err != nil {
 			return err
 		}
 		l.history.cautions = logged
 	}
 	book, presentation := l.book.Load(), p.Presentation()
-	var turns []bank.Turn
+	var changes []bank.CautionChange
 	for _, one := range book.Lessons() {
 		if !one.State.Fires() || one.State == lesson.Caution || one.Outcome == "failure" {
 			continue
@@ -207,20 +207,20 @@ func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *p
 			continue // the counts are not loaded yet
 		}
 		r := beliefs.Measured().Stats(advice).Rewards
-		t := bank.Turn{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, With: int64(r.M1), Without: int64(r.M0)}
+		t := bank.CautionChange{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, With: int64(r.M1), Without: int64(r.M0)}
 		if r.M1 > 0 {
 			t.MeanWith = r.Y1 / r.M1
 		}
 		if r.M0 > 0 {
 			t.MeanWithout = r.Y0 / r.M0
 		}
-		turns = append(turns, t)
+		changes = append(changes, t)
 	}
-	if len(turns) == 0 {
+	if len(changes) == 0 {
 		return nil
 	}
 	l.history.cautions = nil // the next pass reads the log
-	return l.writer.RecordTurns(ctx, turns)
+	return l.writer.RecordCautionChanges(ctx, changes)
 }
 
 // countWith sets the counts in the index: the successes and failures of the sessions that had the

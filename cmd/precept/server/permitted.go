@@ -27,8 +27,8 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// permit removes the content that opted out after it was stored. Each way out of the store reads through
-// a permit: exports, the lake, the distiller, backtests and scans.
+// permit is a view of a store without the content that opted out after the content was stored. Exports, the
+// lake, the distiller, backtests and scans read through a permit.
 type permit struct {
 	from    sessionSource
 	optOut  func() *sample.OptOut

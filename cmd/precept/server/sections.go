@@ -27,7 +27,7 @@ import (
 type Sections struct {
 	path  string
 	fleet *redis.Bank // nil: the sections are in the file path
-	// unused are places of a registry in files, which has no effect beside a registry in Redis.
+	// unused are the paths where a registry in a file may be. Such a file has no effect if the registry is in Redis.
 	unused []string
 }
 
@@ -128,8 +128,8 @@ type sections struct {
 	proxy    *proxy.Proxy // set after the proxy is made
 	list     atomic.Pointer[rules.Registry]
 
-	stamp fs.FileInfo // of the file that list was read from; nil: no file
-	text  []byte      // in Redis, from which list was read; nil: none
+	stamp fs.FileInfo // file info of the file that list was read from; nil: no file
+	text  []byte      // text of the registry in Redis from which list was read; nil: none
 }
 
 // open reads the registry. An unreadable registry measures nothing.

@@ -50,7 +50,7 @@ type services struct {
 	proxy        *proxy.Proxy
 	nearby       nearby
 	learns       bool   // learning.enabled at the start
-	memoryReason string // why precept runs from memory; "": the store is durable
+	memoryReason string // reason why precept runs from memory; "": the store is durable
 }
 
 // Report implements admin.Reporter.
@@ -187,7 +187,7 @@ func (s *services) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 
 // Act implements admin.Keeper.
 func (s *services) Act(
-	ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string,
+	ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string,
 ) (*lesson.Lesson, error) {
 	if strings.ContainsAny(slug, "/\\") {
 		return nil, admin.ErrNoLesson

@@ -68,7 +68,7 @@ type Stored interface {
 	DistillStore
 }
 
-// IsRedis reports whether the address of a store is one of Redis.
+// IsRedis reports whether the address of a store is an address of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
 // OpenStored opens the configured store for reading its content, without the content that opted out.
@@ -154,7 +154,7 @@ func (w *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 // opened is the backend of a server.
 type opened struct {
 	backend Backend
-	notice  string // why precept runs from memory; "": the backend is durable
+	notice  string // reason why precept runs from memory; "": the backend is durable
 	absent  bool   // the backend cannot be used at the start
 }
 

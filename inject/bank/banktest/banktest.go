@@ -49,7 +49,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// desk is a bank with a stopped clock.
+// desk is the fixture of a test: an empty place, and a bank over the place with a stopped clock.
 type desk struct {
 	Bank  *bank.Bank
 	place bank.Place

@@ -71,9 +71,9 @@ func archive(t *testing.T, d *desk) {
 		t.Fatalf(`got error %v, problems %v, old %+v, want no error, an empty problems, one entry in old, old[0].Slug = "one", old[0].State = %q and old[0].Category = "deep/down"`, err, problems, old, lesson.Archived)
 	}
 	// An archived lesson can be superseded.
-	heir := draft("heir")
-	heir.Supersedes = []string{"one"}
-	d.propose(t, bank.Proposal{Lesson: heir, Source: "distill"})
+	successor := draft("successor")
+	successor.Supersedes = []string{"one"}
+	d.propose(t, bank.Proposal{Lesson: successor, Source: "distill"})
 	l, err := restore("one")
 	if err != nil || l.State != lesson.Active || d.state(t, "one") != lesson.Active {
 		t.Fatalf(`got error %v, l %+v, want no error, l.State = %q and d.state(t, "one") = %q`, err, l, lesson.Active, lesson.Active)
@@ -86,11 +86,11 @@ func archive(t *testing.T, d *desk) {
 			t.Errorf("got %v, want error bank.ErrNoLesson", err)
 		}
 	}
-	// The approval of the heir logs the supersession.
+	// The approval of the successor logs the supersession.
 	if _, err := d.Bank.Act(t.Context(), "one", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Bank.Act(t.Context(), "heir", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
+	if _, err := d.Bank.Act(t.Context(), "successor", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.events(t); got[len(got)-1] != "supersede one active>superseded" || d.state(t, "one") != lesson.Superseded {

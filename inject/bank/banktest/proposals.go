@@ -190,12 +190,12 @@ func refusals(t *testing.T, d *desk) {
 func sights(t *testing.T, d *desk) {
 	t.Helper()
 	l := d.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
-	seen := lesson.Sight{Hash: l.ContentHash, State: l.State}
-	act := func(seen lesson.Sight, a lesson.Action) error {
+	seen := lesson.SeenVersion{Hash: l.ContentHash, State: l.State}
+	act := func(seen lesson.SeenVersion, a lesson.Action) error {
 		_, err := d.Bank.Act(t.Context(), "both", bank.Decision{Action: a, Seen: seen, By: "ann"})
 		return err
 	}
-	if err := act(lesson.Sight{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
+	if err := act(lesson.SeenVersion{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
 		t.Errorf("a text that nobody has read is approved: %v", err)
 	}
 	if err := act(seen, lesson.Reject); err != nil {
@@ -204,7 +204,7 @@ func sights(t *testing.T, d *desk) {
 	if err := act(seen, lesson.Approve); err == nil || d.state(t, "both") != lesson.Rejected {
 		t.Errorf("the second one overrules the first: %v", err)
 	}
-	if err := act(lesson.Sight{}, lesson.Approve); err != nil {
+	if err := act(lesson.SeenVersion{}, lesson.Approve); err != nil {
 		t.Errorf("whoever says nothing of what they saw: %v", err)
 	}
 }
