@@ -133,8 +133,8 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// deactivate sets an inactive state, and keeps the present state, to which resume and restore return. The retirement of a paused
-// lesson keeps the state before the pause as well.
+// deactivate sets an inactive state, and keeps the present state, to which resume and restore return. The
+// retirement of a paused lesson keeps the state before the pause as well.
 func (l *Lesson) deactivate(to State) {
 	if l.State == to {
 		return

@@ -75,8 +75,8 @@ func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Du
 	}
 }
 
-// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this replica has stopped, or after
-// learning.hot has become 0s.
+// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this
+// replica has stopped, or after learning.hot has become 0s.
 func (x *cooling) release(ctx context.Context) {
 	if x.cooler == nil {
 		return
