@@ -1,41 +1,93 @@
 package bandit
 
 import (
-	"slices"
 	"sync"
 
 	"precept/bandit/trial"
 )
 
-// arm is the chooser's knowledge of one arm. mu guards all fields and is a leaf lock.
+// arm is the chooser's knowledge of one arm. mu guards all fields but key and next, and is a leaf lock.
+// Most arms have no open session and no snapshot, and are not read on most days.
 type arm struct {
-	mu      sync.Mutex
-	buckets trial.Rows[int32, [armFields]int64] // by day
-	total   [armFields]int64
+	key  trial.Arm
+	next *arm // another text of the same lesson; guarded by Chooser.mu
 
+	mu      sync.Mutex
+	buckets trial.Table // by day
+	local   *localState // nil: no state
+	cached  *discounted // nil: stale
+}
+
+// localState is the state of an arm that only this process has.
+type localState struct {
 	provisional [armFields]int64 // rewards of open sessions
 	snapshots   snapshots        // earlier states of the evidence
+}
 
-	stamp  uint64   // clock of seen; 0: stale
-	cached evidence // discounted evidence
+// discounted is the evidence as of a clock.
+type discounted struct {
+	stamp uint64 // of the clock
+	evidence
 }
 
 // clone copies the counters. State that only this process has is left out.
 func (a *arm) clone() *arm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &arm{buckets: slices.Clone(a.buckets), total: a.total}
+	return &arm{key: a.key, buckets: a.buckets}
+}
+
+// ownState returns the state that only this process has, and adds a missing one. The caller holds mu.
+func (a *arm) ownState() *localState {
+	if a.local == nil {
+		a.local = &localState{}
+	}
+	return a.local
+}
+
+// isZero reports whether the state is that of an arm without state.
+func (s *localState) isZero() bool {
+	return s.provisional == [armFields]int64{} && len(s.snapshots.list) == 0
+}
+
+// total returns the sums over all buckets and the rewards of open sessions. The caller holds mu.
+func (a *arm) total() (v [armFields]int64) {
+	if a.local != nil {
+		v = a.local.provisional
+	}
+	var r trial.Row
+	for rest := a.buckets; rest.Next(&r); {
+		for f := range v {
+			v[f] += r.V[f]
+		}
+	}
+	return v
+}
+
+// bucket holds the sums of one day.
+type bucket struct {
+	day int32
+	v   [armFields]int64
+}
+
+// appendBuckets appends the sums by day, oldest first.
+func (a *arm) appendBuckets(to []bucket) []bucket {
+	var r trial.Row
+	for rest := a.buckets; rest.Next(&r); {
+		to = append(to, bucket{int32(r.At), [armFields]int64(r.V[:armFields])}) //nolint:gosec // a day
+	}
+	return to
 }
 
 // weightedSums returns the sums over the buckets before a day, each bucket weighted by its age.
-func (a *arm) weightedSums(t *clock, before int32) (s [armFields]float64) {
-	for i := range a.buckets {
-		if a.buckets[i].Key >= before {
+func weightedSums(buckets []bucket, t *clock, before int32) (s [armFields]float64) {
+	for i := range buckets {
+		if buckets[i].day >= before {
 			break
 		}
-		w := t.weight(a.buckets[i].Key)
+		w := t.weight(buckets[i].day)
 		for f := range s {
-			s[f] += w * float64(a.buckets[i].V[f])
+			s[f] += w * float64(buckets[i].v[f])
 		}
 	}
 	return s

@@ -85,14 +85,14 @@ func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	before := func(a *arm, t *clock) evidence {
-		return evidenceOf(a.weightedSums(newClock(0, day, t.halfLife), day))
+		return evidenceOf(weightedSums(a.appendBuckets(nil), newClock(0, day, t.halfLife), day))
 	}
 	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).m
 }
 
 // read returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
 func (c *Chooser) read(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
-	a := c.arms[k]
+	a := c.find(k)
 	if a == nil {
 		return evidence{}
 	}
@@ -122,8 +122,8 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 // previousArm returns the previous text of a lesson: the arm of the same slug with the latest first use
 // before the first use of this arm. The caller holds mu.
 func (c *Chooser) previousArm(k Action) trial.Arm {
-	arms := c.slugs[k.Slug]
-	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
+	texts := c.arms[k.Slug]
+	if texts == nil || (texts.next == nil && texts.key == k.Arm) {
 		return ""
 	}
 	limit, ok := c.firstUse(k.Arm)
@@ -132,7 +132,8 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 	}
 	var best trial.Arm
 	newest := int32(math.MinInt32)
-	for _, other := range arms {
+	for text := texts; text != nil; text = text.next {
+		other := text.key
 		first, ok := c.firstUse(other)
 		if other == k.Arm || !ok || first > limit || (first == limit && other > k.Arm) {
 			continue
@@ -146,14 +147,14 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 
 // firstUse returns the day of the oldest bucket of an arm; ok is false for an arm without evidence.
 func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
-	a := c.arms[k]
+	a := c.find(k)
 	if a == nil {
 		return 0, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.buckets) == 0 {
-		return 0, false
-	}
-	return a.buckets[0].Key, true
+	var first trial.Row
+	oldest := a.buckets
+	ok = oldest.Next(&first)
+	return int32(first.At), ok //nolint:gosec // a day
 }

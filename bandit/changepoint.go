@@ -27,11 +27,16 @@ const (
 
 // takeSnapshot adds a snapshot of the evidence if a snapshot is due. The caller holds mu.
 func (a *arm) takeSnapshot() {
-	n, m := a.total[iN1]+a.provisional[iN1], &a.snapshots
+	total := a.total()
+	n := total[iN1]
+	if n < snapshotEvery || len(a.buckets) == 0 {
+		return
+	}
+	m := &a.ownState().snapshots
 	if m.every == 0 {
 		m.every = snapshotEvery
 	}
-	if k := len(m.list); (k > 0 && n < m.list[k-1].v[iN1]+m.every) || n < m.every || len(a.buckets) == 0 {
+	if k := len(m.list); (k > 0 && n < m.list[k-1].v[iN1]+m.every) || n < m.every {
 		return
 	}
 	if len(m.list) == maxSnapshots {
@@ -40,17 +45,23 @@ func (a *arm) takeSnapshot() {
 		}
 		m.list, m.every = m.list[:maxSnapshots/2], 2*m.every
 	}
-	s := snapshot{day: a.buckets[len(a.buckets)-1].Key}
-	for f := range s.v {
-		s.v[f] = a.total[f] + a.provisional[f]
-	}
-	m.list = append(m.list, s)
+	buckets := a.appendBuckets(nil)
+	m.list = append(m.list, snapshot{buckets[len(buckets)-1].day, total})
 }
 
 // changePoint returns the moment at which the rewards with the lesson changed most. found is false
 // without a significant change. The caller holds mu.
-func (a *arm) changePoint() (point snapshot, found bool) {
-	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.One, float64(a.total[iS1]+a.provisional[iS1])/trial.One
+func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
+	var total [armFields]int64
+	if a.local != nil {
+		total = a.local.provisional
+	}
+	for i := range buckets {
+		for f := range total {
+			total[f] += buckets[i].v[f]
+		}
+	}
+	n, s := float64(total[iN1])/trial.One, float64(total[iS1])/trial.One
 	best := changeSpread
 	try := func(t *snapshot) {
 		nBefore, sBefore := real64(t.v[iN1]), real64(t.v[iS1])
@@ -63,31 +74,33 @@ func (a *arm) changePoint() (point snapshot, found bool) {
 		}
 	}
 	var sum snapshot
-	for i := 0; i < len(a.buckets)-1; i++ {
-		sum.day = a.buckets[i].Key
+	for i := 0; i < len(buckets)-1; i++ {
+		sum.day = buckets[i].day
 		for f := range sum.v {
-			sum.v[f] += a.buckets[i].V[f]
+			sum.v[f] += buckets[i].v[f]
 		}
 		try(&sum)
 	}
-	for i := range a.snapshots.list {
-		try(&a.snapshots.list[i])
+	if a.local != nil {
+		for i := range a.local.snapshots.list {
+			try(&a.local.snapshots.list[i])
+		}
 	}
 	return point, found
 }
 
 // sumsBefore returns the discounted sums before a change point.
-func (a *arm) sumsBefore(point *snapshot, t *clock) (s [armFields]float64) {
+func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFields]float64) {
 	rest := point.v
-	for i := range a.buckets {
-		b := &a.buckets[i]
-		if b.Key > point.day {
+	for i := range buckets {
+		b := &buckets[i]
+		if b.day > point.day {
 			break
 		}
-		w := t.weight(b.Key)
+		w := t.weight(b.day)
 		for f := range s {
-			part := b.V[f]
-			if b.Key == point.day {
+			part := b.v[f]
+			if b.day == point.day {
 				part = rest[f] // the last day counts up to the snapshot
 			}
 			rest[f] -= part

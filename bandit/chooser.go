@@ -1,6 +1,7 @@
 package bandit
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -19,9 +20,8 @@ type Chooser struct {
 	measured *trial.Counters
 
 	mu         sync.RWMutex
-	arms       map[trial.Arm]*arm
-	slugs      map[string][]trial.Arm // arms of all texts of a lesson
-	categories map[string]*baseline   // by scope of a category
+	arms       map[string]*arm      // by slug: the arms of all texts of a lesson, linked by next
+	categories map[string]*baseline // by scope of a category
 	cells      map[string]*[baselineFields]int64
 	all        baseline         // all categories
 	open       map[string]int64 // rewarded picks of open sessions, by the scope of their planned trial
@@ -41,8 +41,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[trial.Arm]*arm{}, slugs: map[string][]trial.Arm{},
-		categories: map[string]*baseline{}, cells: map[string]*[baselineFields]int64{}, open: map[string]int64{},
+		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFields]int64{}, open: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -107,25 +106,47 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 // arm returns the knowledge of an arm; with create, a missing arm is added.
 func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	c.mu.RLock()
-	a := c.arms[k]
+	a := c.find(k)
 	c.mu.RUnlock()
 	if a != nil || !create {
 		return a
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a = c.arms[k]; a == nil {
-		a = &arm{}
-		c.arms[k] = a
-		c.link(k)
+	if a = c.find(k); a == nil {
+		a = &arm{key: k}
+		c.link(a)
 	}
 	return a
 }
 
-// link indexes the texts of a lesson by slug. The caller holds mu.
-func (c *Chooser) link(k trial.Arm) {
-	slug := k.Slug()
-	c.slugs[slug] = append(c.slugs[slug], k)
+// find returns the knowledge of an arm, or nil. The caller holds mu.
+func (c *Chooser) find(k trial.Arm) *arm {
+	a := c.arms[k.Slug()]
+	for a != nil && a.key != k {
+		a = a.next
+	}
+	return a
+}
+
+// link adds a missing arm. The caller holds mu.
+func (c *Chooser) link(a *arm) {
+	slug := a.key.Slug()
+	a.next = c.arms[slug]
+	c.arms[slug] = a
+}
+
+// everyArm returns all arms. The caller holds mu.
+func (c *Chooser) everyArm() iter.Seq[*arm] {
+	return func(yield func(*arm) bool) {
+		for _, a := range c.arms {
+			for ; a != nil; a = a.next {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // category returns a baseline, adding a missing one. The caller holds mu.
@@ -155,9 +176,8 @@ func (c *Chooser) Clone() *Chooser {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out.clock, out.priors, out.tenant = c.clock, c.priors, c.tenant
-	for k, a := range c.arms {
-		out.arms[k] = a.clone()
-		out.link(k)
+	for a := range c.everyArm() {
+		out.link(a.clone())
 	}
 	for k, b := range c.categories {
 		out.categories[k] = &baseline{v: b.v}

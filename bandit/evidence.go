@@ -10,13 +10,14 @@ import (
 func (a *arm) add(ds []trial.Delta) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range ds {
-		if pos, ok := find(&ds[i]); ok {
-			a.buckets.At(ds[i].Key.Day)[pos.index] += ds[i].Value
-			a.total[pos.index] += ds[i].Value
-			a.stamp = 0
+	a.buckets.Change(func(bucket func(group uint8, at int64) *[trial.Columns]int64) {
+		for i := range ds {
+			if pos, ok := find(&ds[i]); ok {
+				bucket(0, int64(ds[i].Key.Day))[pos.index] += ds[i].Value
+				a.cached = nil
+			}
 		}
-	}
+	})
 	a.takeSnapshot()
 }
 
@@ -24,30 +25,33 @@ func (a *arm) add(ds []trial.Delta) {
 // buckets are added in the order of days, so that replicas with the same counters agree to the last
 // bit, except for rewards of open sessions and the moment of a change point.
 func (a *arm) discounted(t *clock) evidence {
-	if a.stamp != t.stamp {
-		a.cached = a.history(t)
-		a.stamp = t.stamp
+	if a.cached == nil || a.cached.stamp != t.stamp {
+		a.cached = &discounted{t.stamp, a.history(t)}
 	}
-	return a.cached
+	return a.cached.evidence
 }
 
 // counted returns the evidence of the counters alone: without rewards of open sessions, and with
 // change points between days only.
 func (a *arm) counted(t *clock) evidence {
-	return (&arm{buckets: a.buckets, total: a.total}).history(t)
+	return (&arm{buckets: a.buckets}).history(t)
 }
 
 // history returns the evidence weighted by age, with almost no weight before a change point.
 func (a *arm) history(t *clock) evidence {
-	s := a.weightedSums(t, math.MaxInt32)
-	if point, changed := a.changePoint(); changed {
-		early := a.sumsBefore(&point, t)
+	var room [64]bucket // on the stack
+	buckets := a.appendBuckets(room[:0])
+	s := weightedSums(buckets, t, math.MaxInt32)
+	if point, changed := a.changePoint(buckets); changed {
+		early := sumsBefore(buckets, &point, t)
 		for f := range s {
 			s[f] -= (1 - changeKeep) * early[f]
 		}
 	}
-	for f := range s {
-		s[f] += float64(a.provisional[f])
+	if a.local != nil {
+		for f := range s {
+			s[f] += float64(a.local.provisional[f])
+		}
 	}
 	return evidenceOf(s)
 }

@@ -17,7 +17,11 @@ var (
 
 // Snapshots returns the number of sessions of an arm at each of its snapshots, and the days of the snapshots.
 func (c *Chooser) Snapshots(k trial.Arm) (injected []float64, days []int32) {
-	for _, s := range c.arms[k].snapshots.list {
+	a := c.find(k)
+	if a.local == nil {
+		return nil, nil
+	}
+	for _, s := range a.local.snapshots.list {
 		injected, days = append(injected, real64(s.v[iN1])), append(days, s.day)
 	}
 	return injected, days

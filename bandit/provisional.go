@@ -57,8 +57,12 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 		if p.place.owner == armOwner {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
-			a.provisional[p.place.index] += sign * p.value
-			a.stamp = 0
+			state := a.ownState()
+			state.provisional[p.place.index] += sign * p.value
+			if state.isZero() {
+				a.local = nil
+			}
+			a.cached = nil
 			a.mu.Unlock()
 		}
 	}
@@ -88,16 +92,19 @@ func (c *Chooser) Inherit(from *Chooser) {
 	c.measured.Inherit(from.measured)
 	from.mu.RLock()
 	defer from.mu.RUnlock()
-	for k, old := range from.arms {
+	for old := range from.everyArm() {
 		old.mu.Lock()
-		provisional, copied := old.provisional, snapshots{slices.Clone(old.snapshots.list), old.snapshots.every}
+		var local *localState
+		if old.local != nil {
+			local = &localState{old.local.provisional, snapshots{slices.Clone(old.local.snapshots.list), old.local.snapshots.every}}
+		}
 		old.mu.Unlock()
-		if provisional == ([armFields]int64{}) && len(copied.list) == 0 {
+		if local == nil {
 			continue
 		}
-		a := c.arm(k, true)
+		a := c.arm(old.key, true)
 		a.mu.Lock()
-		a.provisional, a.snapshots, a.stamp = provisional, copied, 0
+		a.local, a.cached = local, nil
 		a.mu.Unlock()
 	}
 	c.mu.Lock()

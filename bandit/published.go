@@ -57,8 +57,6 @@ func (c *Chooser) without(k trial.Arm) evidence {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return evidence{
-		n0: real64(a.total[iN0]), s0: real64(a.total[iS0]), nu: real64(a.total[iNU]),
-		su: real64(a.total[iSU]),
-	}.nonNegative()
+	total := (&arm{buckets: a.buckets}).total() // without open sessions
+	return evidence{n0: real64(total[iN0]), s0: real64(total[iS0]), nu: real64(total[iNU]), su: real64(total[iSU])}.nonNegative()
 }

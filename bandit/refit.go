@@ -1,7 +1,7 @@
 package bandit
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"precept/bandit/trial"
@@ -38,8 +38,8 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	defer c.mu.RUnlock()
 	p = c.priors
 	p.Sigma2 = c.rewardVariance()
-	for _, k := range slices.Sorted(maps.Keys(c.arms)) { // sorted: sums of floats depend on the order
-		a := c.arms[k]
+	byKey := func(x, y *arm) int { return cmp.Compare(x.key, y.key) }
+	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // sorted: sums of floats depend on the order
 		a.mu.Lock()
 		e := a.discounted(c.clock).nonNegative()
 		a.mu.Unlock()

@@ -74,21 +74,20 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	var named []string // models
 	var pool [OutcomeCount][poolSums]int64
 	s.mu.Lock()
-	for i := range ds {
-		pos, ok := s.add(&ds[i])
-		if ok && pos.kind == modelSum {
-			_, model, _ := readModelField(ds[i].Key.Field)
+	s.add(ds, func(d *Delta, pos place) {
+		switch {
+		case pos.kind == modelSum:
+			_, model, _ := readModelField(d.Key.Field)
 			named = append(named, model)
-		}
-		wagered = wagered || ok && pos.kind == bet
-		if ok && pos.kind == observed && pos.index%outcomeSums < poolSums {
-			pool[pos.index/outcomeSums][pos.index%outcomeSums] += ds[i].Value
+		case pos.kind == bet:
+			wagered = true
+		case pos.kind == observed && pos.index%outcomeSums < poolSums:
+			pool[pos.index/outcomeSums][pos.index%outcomeSums] += d.Value
 			pooled = true
+		case pos.kind == surrogate:
+			c.addSurrogate(pos.index, d.Value)
 		}
-		if ok && pos.kind == surrogate {
-			c.addSurrogate(pos.index, ds[i].Value)
-		}
-	}
+	})
 	s.mu.Unlock()
 	for _, model := range named {
 		c.addModel(model)

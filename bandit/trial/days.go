@@ -25,10 +25,11 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 	defer g.mu.Unlock()
 	var n int64
 	first := day
-	for i := range g.days {
-		b := &g.days[i]
-		if b.Key > day-rateWindow && b.Key <= day && b.V[iClosed] > 0 {
-			first = min(first, b.Key)
+	var b Row
+	for rest := g.rows; rest.Next(&b); {
+		at := int32(b.At) //nolint:gosec // a day
+		if b.Group == rowDays && at > day-rateWindow && at <= day && b.V[iClosed] > 0 {
+			first = min(first, at)
 			n += b.V[iClosed]
 		}
 	}

@@ -45,11 +45,11 @@ func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
 
 // raise raises a maximum. The caller holds mu.
 func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
-	old := &s.maxima[fields[field].index]
-	if v <= *old {
+	index := fields[field].index
+	if v <= s.row(rowMaxima)[index] {
 		return out
 	}
-	*old = v
+	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) { row(rowMaxima, 0)[index] = v })
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
@@ -58,12 +58,13 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 // smaller holdout that follows widens the interval again. Keeping them is valid because the
 // interval is valid at all times simultaneously. The caller holds mu.
 func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
-	n := real64(s.total[iN])
-	injected, withheld := real64(s.overall[iM1]), real64(s.overall[iM0])
+	total, overall := s.row(rowTotal), s.row(rowOverall)
+	n := real64(total[iN])
+	injected, withheld := real64(overall[iM1]), real64(overall[iM0])
 	if !Enough(n, injected, withheld) {
 		return out
 	}
-	m, v := Moments(n, real64(s.total[iZ]), real64(s.total[iZZ]))
+	m, v := Moments(n, real64(total[iZ]), real64(total[iZZ]))
 	if Claimable(injected, withheld) {
 		side := fOutUp
 		if !(m > 0) {
@@ -71,7 +72,7 @@ func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
 		}
 		out = s.raise(out, k, side, Fixed(-logExclusion(m, n, v, TightLesson)))
 	}
-	if w := HalfWidth(n, v, TightLesson); s.maxima[iIdleAt] == 0 && m-w >= -Material && m+w <= Material {
+	if w := HalfWidth(n, v, TightLesson); s.row(rowMaxima)[iIdleAt] == 0 && m-w >= -Material && m+w <= Material {
 		out = s.raise(out, k, fIdleAt, max(now.Unix(), 1))
 	}
 	return out
@@ -86,7 +87,7 @@ const provenAt = 20
 // markProven marks an arm whose holdout may shrink. The mark is never removed: the smaller holdout
 // widens the interval again, which must not revoke the proof. The caller holds mu.
 func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
-	if s.maxima[iProvenAt] != 0 || real64(s.maxima[iEmaxUp]) < math.Log(provenAt) {
+	if v := s.row(rowMaxima); v[iProvenAt] != 0 || real64(v[iEmaxUp]) < math.Log(provenAt) {
 		return out
 	}
 	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))
@@ -101,9 +102,9 @@ func (c *Counters) Proof() (bar, next float64) {
 	tests := 0
 	for _, s := range c.arms {
 		s.mu.Lock()
-		if s.total[iN] > 0 || s.maxima[iEmaxUp] > 0 || s.maxima[iEmaxDown] > 0 {
+		if v := s.row(rowMaxima); s.row(rowTotal)[iN] > 0 || v[iEmaxUp] > 0 || v[iEmaxDown] > 0 {
 			tests += 2
-			for _, e := range s.maxima[:iEmaxDown+1] {
+			for _, e := range v[:iEmaxDown+1] {
 				if p := PValue(float64(e) / One); p <= DiscoveryRate {
 					ps = append(ps, p)
 				}

@@ -146,14 +146,29 @@ func (c *Counters) Models(k Arm) []ModelEffect {
 	return s.modelEffects()
 }
 
+// modelRow holds the sums of one model.
+type modelRow struct {
+	name string
+	sums [modelSums]int64
+}
+
+// model returns the sums of a model, and adds a missing one. The caller holds mu.
+func (s *sums) model(name string) *[modelSums]int64 {
+	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
+	if !found {
+		s.models = slices.Insert(s.models, i, modelRow{name: name})
+	}
+	return &s.models[i].sums
+}
+
 // modelEffects computes the effects by model. The caller holds mu.
 func (s *sums) modelEffects() []ModelEffect {
 	out := make([]ModelEffect, 0, len(s.models))
 	var effects, variances []float64
 	for i := range s.models {
-		v := &s.models[i].V
+		v := &s.models[i].sums
 		pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
-		e := ModelEffect{Model: s.models[i].Key, C1: pos(vC1), C0: pos(vC0), M1: pos(vM1), M0: pos(vM0)}
+		e := ModelEffect{Model: s.models[i].name, C1: pos(vC1), C0: pos(vC0), M1: pos(vM1), M0: pos(vM0)}
 		n := e.M1 + e.M0
 		if e.C1+e.C0+n == 0 {
 			continue
@@ -166,7 +181,8 @@ func (s *sums) modelEffects() []ModelEffect {
 		out = append(out, e)
 	}
 	if len(effects) > 0 {
-		own := real64(s.total[iZ]) / real64(s.total[iN])
+		total := s.row(rowTotal)
+		own := real64(total[iZ]) / real64(total[iN])
 		_, between := Between(effects, variances)
 		k := float64(len(effects))
 		between = (math.Max(own*own, Material*Material) + (k-1)*between) / k
@@ -218,7 +234,7 @@ func (c *Counters) Unseen(k Arm, model string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sign := 1.0
-	if s.maxima[iIdleAt] > 0 && s.maxima[iOutUp] < Fixed(-math.Log(Alpha)) { // no material effect
+	if v := s.row(rowMaxima); v[iIdleAt] > 0 && v[iOutUp] < Fixed(-math.Log(Alpha)) { // no material effect
 		sign = 0
 	}
 	others := false

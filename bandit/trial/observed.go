@@ -103,13 +103,16 @@ func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for o := range OutcomeCount {
-		out[o] = outcomeStats(&s.outcomes[o])
+	var r Row
+	for rest := s.rows; rest.Next(&r) && r.Group <= rowOutcomes; {
+		if r.Group == rowOutcomes {
+			out[r.At] = outcomeStats(r.V[:outcomeSums])
+		}
 	}
 	return out
 }
 
-func outcomeStats(v *[outcomeSums]int64) OutcomeStats {
+func outcomeStats(v []int64) OutcomeStats {
 	pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
 	return OutcomeStats{
 		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: real64(v[oZ]), ZZ: pos(oZZ),

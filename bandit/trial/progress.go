@@ -17,7 +17,7 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
 		p = Progress{
-			Proven: s.maxima[iProvenAt] > 0, Settled: s.settled(), Reached: s.reached(until),
+			Proven: s.row(rowMaxima)[iProvenAt] > 0, Settled: s.settled(), Reached: s.reached(until),
 		}
 		s.mu.Unlock()
 	}
@@ -32,7 +32,8 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 // holds mu.
 func (s *sums) settled() bool {
 	bar := Fixed(-math.Log(Alpha))
-	return s.maxima[iIdleAt] > 0 || s.maxima[iOutUp] >= bar && s.maxima[iOutDown] < bar
+	v := s.row(rowMaxima)
+	return v[iIdleAt] > 0 || v[iOutUp] >= bar && v[iOutDown] < bar
 }
 
 // reached reports whether the interval was as narrow as the trial requires. The width alone
@@ -40,11 +41,12 @@ func (s *sums) settled() bool {
 // suffices, because the smaller holdout after the trial widens the interval again. The caller holds
 // mu.
 func (s *sums) reached(until float64) bool {
-	n := real64(s.total[iN])
+	total := s.row(rowTotal)
+	n := real64(total[iN])
 	if !(until > 0) || n < MinPicks {
 		return false
 	}
-	_, v := Moments(n, real64(s.total[iZ]), real64(s.total[iZZ]))
+	_, v := Moments(n, real64(total[iZ]), real64(total[iZZ]))
 	w := HalfWidth(n, v, TightLesson)
 	if s.narrowest == 0 || w < s.narrowest {
 		s.narrowest = w

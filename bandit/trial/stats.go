@@ -1,6 +1,10 @@
 package trial
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Stats is the input of the report for one scope: counts of sessions, sums, and the coins by
 // propensity. Stats contains no belief of the chooser.
@@ -104,65 +108,78 @@ func (c *Counters) today() int32 {
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pos := func(i int) float64 { return math.Max(0, real64(s.overall[i])) }
-	n := func(i int) int64 { return max(0, whole(s.overall[i])) }
-	largest := func(i int) float64 { return math.Max(0, real64(s.maxima[i])) }
+	maxima, total, overall := s.row(rowMaxima), s.row(rowTotal), s.row(rowOverall)
+	pos := func(i int) float64 { return math.Max(0, real64(overall[i])) }
+	n := func(i int) int64 { return max(0, whole(overall[i])) }
+	largest := func(i int) float64 { return math.Max(0, real64(maxima[i])) }
 	out := Stats{
-		N: math.Max(0, real64(s.total[iN])), Z: real64(s.total[iZ]), ZZ: math.Max(0, real64(s.total[iZZ])),
+		N: math.Max(0, real64(total[iN])), Z: real64(total[iZ]), ZZ: math.Max(0, real64(total[iZZ])),
 		Rewards: RewardSums{
 			M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0),
 			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
 		},
 		Proof: Proof{
 			LogUp: largest(iEmaxUp), LogDown: largest(iEmaxDown), OutUp: largest(iOutUp), OutDown: largest(iOutDown),
-			ProvenAt: s.maxima[iProvenAt], IdleAt: s.maxima[iIdleAt],
+			ProvenAt: maxima[iProvenAt], IdleAt: maxima[iIdleAt],
 		},
 		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Beside: n(iBeside)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
-	out.Spent, out.Refused = [2]Spending{spending(s.overall[iSpent : iSpent+3]), spending(s.overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
-	out.Strata, out.All.Any = strata(s.strata), strata(s.any)
-	for _, b := range s.days {
-		v := b.V
-		d := DayStats{
-			Day: b.Key, N: real64(v[iN]), Z: real64(v[iZ]), ZZ: real64(v[iZZ]),
-			N1: real64(v[iN1]), N0: real64(v[iN0]), S1: real64(v[iS1]), S0: real64(v[iS0]),
-		}
-		if cost := s.outlays.find(b.Key); cost != nil { // a session with a cost is closed, so the day exists in s.days
-			d.Added = max(0, whole(cost[iAdded]))
-			d.Spent = [2]Spending{spending(cost[iBilled : iBilled+3]), spending(cost[iBilled+3:])}
-		}
-		out.Days = append(out.Days, d)
-		if int64(b.Key) > int64(day)-rateWindow {
-			out.Recent += math.Max(0, real64(v[iN1]+v[iN0])) / rateWindow
+	out.Spent, out.Refused = [2]Spending{spending(overall[iSpent : iSpent+3]), spending(overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
+	s.addRows(&out)
+	for _, d := range out.Days {
+		if int64(d.Day) > int64(day)-rateWindow {
+			out.Recent += math.Max(0, d.N1+d.N0) / rateWindow
 		}
 	}
-	if k := len(s.days); k > 0 && day != math.MinInt32 {
-		if span := float64(day) - float64(s.days[0].Key) + 1; span > 0 && span < rateWindow {
+	if len(out.Days) > 0 && day != math.MinInt32 {
+		if span := float64(day) - float64(out.Days[0].Day) + 1; span > 0 && span < rateWindow {
 			out.Recent *= rateWindow / span
 		}
 	}
 	return out
 }
 
-// strata returns the sums of the coins by the probability of the coin.
-func strata(rows Rows[int64, [coinSums]int64]) (out []Stratum) {
-	for _, x := range rows {
-		t := Stratum{Eps: real64(x.Key)}
-		for arm := range 2 {
-			t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
-			for tier := range tiers {
-				t.Rewarded[arm][tier] = max(0, whole(x.V[iRewardedBy+tiers*arm+tier]))
-				t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iAtCloseBy+tiers*arm+tier]))
+// addRows adds the strata and the days. The caller holds mu.
+func (s *sums) addRows(out *Stats) {
+	var r Row
+	for rest := s.rows; rest.Next(&r); {
+		v := &r.V
+		switch r.Group {
+		case rowStrata:
+			out.Strata = append(out.Strata, stratum(&r))
+		case rowAny:
+			out.All.Any = append(out.All.Any, stratum(&r))
+		case rowDays:
+			out.Days = append(out.Days, DayStats{
+				Day: int32(r.At), N: real64(v[iN]), Z: real64(v[iZ]), ZZ: real64(v[iZZ]), //nolint:gosec // a day
+				N1: real64(v[iN1]), N0: real64(v[iN0]), S1: real64(v[iS1]), S0: real64(v[iS0]),
+			})
+		case rowOutlays: // a session with a cost is closed, so the day is in Days
+			i, found := slices.BinarySearchFunc(out.Days, r.At, func(d DayStats, at int64) int { return cmp.Compare(int64(d.Day), at) })
+			if found {
+				out.Days[i].Added = max(0, whole(v[iAdded]))
+				out.Days[i].Spent = [2]Spending{spending(v[iBilled : iBilled+3]), spending(v[iBilled+3 : outlays])}
 			}
-			t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
-			t.GradedN[arm], t.GradedY[arm] = math.Max(0, real64(x.V[iGradedN+arm])), math.Max(0, real64(x.V[iGradedY+arm]))
-			t.Late[arm] = max(0, whole(x.V[iLate+arm]))
-			t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
 		}
-		out = append(out, t)
 	}
-	return out
+}
+
+// stratum returns the sums of the coins with one probability.
+func stratum(x *Row) Stratum {
+	t := Stratum{Eps: real64(x.At)}
+	for arm := range 2 {
+		t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
+		for tier := range tiers {
+			t.Rewarded[arm][tier] = max(0, whole(x.V[iRewardedBy+tiers*arm+tier]))
+			t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iAtCloseBy+tiers*arm+tier]))
+		}
+		t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
+		t.GradedN[arm], t.GradedY[arm] = math.Max(0, real64(x.V[iGradedN+arm])), math.Max(0, real64(x.V[iGradedY+arm]))
+		t.Late[arm] = max(0, whole(x.V[iLate+arm]))
+		t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
+	}
+	return t
 }
 
 // rateWindow is the number of days of a rate.

@@ -117,7 +117,8 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := func(i int) float64 { return real64(s.surrogates[i]) }
+	row := s.row(rowSurrogate)
+	v := func(i int) float64 { return real64(row[i]) }
 	return SurrogateStats{
 		N1: v(uN1), N0: v(uN0), M1: v(uM1), M0: v(uM0), G: v(uG), GG: v(uGG), GR: v(uGR), GGR: v(uGGR), D: v(uD), DD: v(uDD), DG: v(uDG),
 	}

@@ -1,0 +1,60 @@
+//go:build !race
+
+package bandit_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"precept/bandit"
+	"precept/bandit/trial"
+)
+
+// With 50 tenants and 2,000 lessons a fleet has 100,000 pairs of tenant and lesson in each process
+// (decision 65). A pair takes a few hundred bytes with the evidence of a session, and nothing without.
+func TestMemoryOfALessonOfATenant(t *testing.T) {
+	const lessons = 500
+	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
+		chooser := bandit.New()
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range lessons {
+			add(chooser, trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i)))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(chooser)
+		n := (int(after.HeapAlloc) - int(before.HeapAlloc)) / lessons //nolint:gosec // bytes
+		t.Log(n, "bytes")
+		return n
+	}
+	session := func(arm trial.Arm) *trial.Assignment {
+		return &trial.Assignment{
+			Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740, Matched: []trial.Match{{Arm: arm, Del: .01}},
+			Picks: []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: true, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1}},
+		}
+	}
+	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+		c.Posterior(bandit.Action{Arm: arm, Slug: arm.Slug()})
+		c.DropProvisional(c.AddProvisional(&trial.Assignment{}, 1, 1))
+	}); n > 8 {
+		t.Errorf("a lesson without evidence takes %d bytes, want none", n)
+	}
+	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+		a := session(arm)
+		c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
+	}); n > 600 {
+		t.Errorf("a lesson with the evidence of a session takes %d bytes, want at most 600", n)
+	}
+	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+		a := session(arm)
+		for range 60 {
+			a.Day++
+			c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
+		}
+	}); n > 4000 {
+		t.Errorf("a lesson with evidence on 60 days takes %d bytes, want at most 4,000", n)
+	}
+}

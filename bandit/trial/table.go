@@ -1,0 +1,134 @@
+package trial
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// Columns is the number of values in a row of a Table.
+const Columns = coinSums
+
+// Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values
+// other than 0, and small values: unpacked, the evidence of one session of one lesson takes 1,700 bytes
+// (decision 65). A change makes new bytes, so copies of a Table share their bytes.
+//
+// A packed row is a group, a number, a bit for each value other than 0, and these values.
+type Table []byte
+
+// Row is one row of a Table. Tables are ordered by Group and At.
+type Row struct {
+	Group uint8
+	At    int64
+	V     [Columns]int64
+}
+
+// Next reads the first row into r and removes the row from t. Next reports whether there was a row.
+func (t *Table) Next(r *Row) bool {
+	if len(*t) == 0 {
+		return false
+	}
+	var mask uint64
+	var rest []byte
+	r.Group, r.At, mask, rest = head(*t)
+	r.V = [Columns]int64{}
+	for ; mask != 0; mask &= mask - 1 {
+		v, n := binary.Varint(rest)
+		r.V[bits.TrailingZeros64(mask)] = v
+		rest = rest[n:]
+	}
+	*t = rest
+	return true
+}
+
+// head reads a row up to its values.
+func head(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
+	at, n := binary.Varint(b[1:])
+	mask, m := binary.Uvarint(b[1+n:])
+	return b[0], at, mask, b[1+n+m:]
+}
+
+// Row returns the values of a row, all 0 for a missing row.
+func (t Table) Row(group uint8, at int64) [Columns]int64 {
+	var r Row
+	for rest := t; rest.Next(&r); {
+		if order := compare(r.Group, r.At, group, at); order == 0 {
+			return r.V
+		} else if order > 0 {
+			break
+		}
+	}
+	return [Columns]int64{}
+}
+
+func compare(group uint8, at int64, otherGroup uint8, otherAt int64) int {
+	return cmp.Or(cmp.Compare(group, otherGroup), cmp.Compare(at, otherAt))
+}
+
+// changing is one row of a Table during a change.
+type changing struct {
+	group  uint8
+	at     int64
+	packed []byte          // the bytes in the table
+	v      *[Columns]int64 // nil: unchanged
+}
+
+// Change calls f with a function that returns the values of a row for a change. The function adds a
+// missing row. Other rows keep their bytes.
+func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
+	rows := t.split()
+	f(func(group uint8, at int64) *[Columns]int64 {
+		i, found := slices.BinarySearchFunc(rows, at, func(r changing, at int64) int { return compare(r.group, r.at, group, at) })
+		switch {
+		case !found:
+			rows = slices.Insert(rows, i, changing{group: group, at: at, v: new([Columns]int64)})
+		case rows[i].v == nil:
+			rows[i].v = new(Table(rows[i].packed).Row(group, at))
+		}
+		return rows[i].v
+	})
+	out := make([]byte, 0, len(*t)+64)
+	for i := range rows {
+		out = rows[i].append(out)
+	}
+	*t = slices.Clone(out) // without the reserve of append
+}
+
+// split returns the rows without their values.
+func (t *Table) split() []changing {
+	rows := make([]changing, 0, len(*t)/16+16)
+	for b := []byte(*t); len(b) > 0; {
+		group, at, mask, rest := head(b)
+		for left := bits.OnesCount64(mask); left > 0; rest = rest[1:] {
+			if rest[0] < 0x80 { // the last byte of a value
+				left--
+			}
+		}
+		n := len(b) - len(rest)
+		rows = append(rows, changing{group: group, at: at, packed: b[:n]})
+		b = rest
+	}
+	return rows
+}
+
+// append packs a row.
+func (r *changing) append(out []byte) []byte {
+	if r.v == nil {
+		return append(out, r.packed...)
+	}
+	out = binary.AppendVarint(append(out, r.group), r.at)
+	var mask uint64
+	for i, v := range r.v {
+		if v != 0 {
+			mask |= 1 << i
+		}
+	}
+	out = binary.AppendUvarint(out, mask)
+	for _, v := range r.v {
+		if v != 0 {
+			out = binary.AppendVarint(out, v)
+		}
+	}
+	return out
+}

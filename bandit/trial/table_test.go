@@ -1,0 +1,59 @@
+package trial_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit/trial"
+)
+
+// A Table holds the values that an array per row holds, in the order of the rows.
+func TestTableHoldsWhatArraysHold(t *testing.T) {
+	type key struct {
+		group uint8
+		at    int64
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var table trial.Table
+		arrays := map[key][trial.Columns]int64{}
+		for range rapid.IntRange(0, 8).Draw(t, "changes") {
+			before, copied := table, string(table)
+			table.Change(func(row func(uint8, int64) *[trial.Columns]int64) {
+				for range rapid.IntRange(0, 8).Draw(t, "additions") {
+					k := key{rapid.Uint8Range(0, 3).Draw(t, "group"), rapid.OneOf(rapid.Int64Range(-2, 2), rapid.Int64()).Draw(t, "at")}
+					i, v := rapid.IntRange(0, trial.Columns-1).Draw(t, "column"), rapid.OneOf(rapid.Int64Range(-2, 2), rapid.Int64()).Draw(t, "value")
+					row(k.group, k.at)[i] += v
+					want := arrays[k]
+					want[i] += v
+					arrays[k] = want
+				}
+			})
+			if string(before) != copied {
+				t.Fatal("a change altered the bytes of a copy")
+			}
+		}
+		var r, last trial.Row
+		n := 0
+		for rest := table; rest.Next(&r); n++ {
+			if n > 0 && (r.Group < last.Group || r.Group == last.Group && r.At <= last.At) {
+				t.Fatalf("row %d.%d follows %d.%d", r.Group, r.At, last.Group, last.At)
+			}
+			if want, found := arrays[key{r.Group, r.At}]; !found || r.V != want {
+				t.Fatalf("row %d.%d is %v, want %v", r.Group, r.At, r.V, want)
+			}
+			last = r
+		}
+		if n != len(arrays) {
+			t.Fatalf("%d rows, want %d", n, len(arrays))
+		}
+		for k, want := range arrays {
+			if got := table.Row(k.group, k.at); got != want {
+				t.Fatalf("Row(%d, %d) = %v, want %v", k.group, k.at, got, want)
+			}
+		}
+		if got := table.Row(9, 0); got != [trial.Columns]int64{} {
+			t.Fatalf("a missing row is %v, want 0", got)
+		}
+	})
+}
