@@ -60,10 +60,10 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	first := agentRequest(t, "You count.", []string{"sh"}, task...)
 	parent, c := resolve(first)
 	if parent.ID != above.ID {
-		t.Fatal("the name is not the session above")
+		t.Fatalf("the request that names its parent session got session %s, want the parent %s", parent.ID, above.ID)
 	}
 	if _, ok := th.ResolveSubagent(parent, c, false, begun, nil); ok {
-		t.Error("an unrelated request is taken for a sub-agent")
+		t.Error("ResolveSubagent accepted an unrelated request")
 	}
 	sub, ok := th.ResolveSubagent(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
@@ -78,7 +78,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 		t.Errorf("%v: %v by %s, want %v", ok, again.ID, again.Method, sub.ID)
 	}
 	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, words("go"), answer("I delegate it"), words("and"))); on.ID != above.ID {
-		t.Error("the session above is another one now")
+		t.Errorf("the parent's next request got session %s, want %s", on.ID, above.ID)
 	}
 }
 
@@ -98,10 +98,10 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(words("go, it is noon"), reply, words("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("%v, then %v by %s", failed.ID == start.ID, next.ID == start.ID, next.Method)
+		t.Errorf("got the session of the first request: %v after its failure, %v for the next request (by %s), want both", failed.ID == start.ID, next.ID == start.ID, next.Method)
 	}
 	if beside := open(words("go, it is one"), reply, words("or so")); beside.ID == start.ID {
-		t.Error("two requests are under way in one session that begin differently")
+		t.Error("a request with other first words joined a session with a request in progress")
 	}
 }
 

@@ -120,7 +120,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				o.talks = append(o.talks, x)
 				r := o.resolve(x)
 				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
-					t.Fatalf("a conversation that begins is %s by %s", r.ID, r.Method)
+					t.Fatalf("a first request got session %s by %s, want a new session", r.ID, r.Method)
 				}
 			},
 			"answer": func(t *rapid.T) {

@@ -85,7 +85,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 				t.Errorf("got %q by %s (%s), want %q by %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
 			}
 			if c.Previous != "resp_1" {
-				t.Errorf("Previous = %q", c.Previous)
+				t.Errorf("got Previous = %q, want resp_1", c.Previous)
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
-		t.Errorf("words without a command changed the identity: %+v", c)
+		t.Errorf("words without a command changed the identity: got %+v, want InjectOff, LearnOff and Retry = false", c)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTagsAreBounded(t *testing.T) {
 	}
 	const most = 32
 	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != most || !slices.Equal(got, lines[:most]) {
-		t.Errorf("%d tags", len(got))
+		t.Errorf("got %d tags, want the first %d", len(got), most)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestRandomCallIDsAreDetected(t *testing.T) {
 		"c:012345678901":  false,
 	} {
 		if got := looksRandom(key); got != want {
-			t.Errorf("random(%q) = %v", key, got)
+			t.Errorf("looksRandom(%q) = %v, want %v", key, got, want)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		}
 	}
 	if len(keys) != 8 {
-		t.Errorf("%d keys of 8", len(keys))
+		t.Errorf("got %d different keys, want 8", len(keys))
 	}
 	for key, want := range map[string]bool{
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
@@ -61,20 +61,20 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 	key := func(n int) EchoKey { return EchoKey(n) + 1 }
 	for n := range 10 {
 		if !x.add(key(n), owner{idOf(n), stampReply}) {
-			t.Fatalf("key %d was known", n)
+			t.Fatalf("add of the new key %d returned false, want true", n)
 		}
 	}
 	for n := range 10 {
 		got := x.owners(key(n))
 		if n < 6 && len(got) != 0 {
-			t.Errorf("key %d should be forgotten: %v", n, got)
+			t.Errorf("got owners %v of the evicted key %d, want none", got, n)
 		}
 		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
-			t.Errorf("key %d: %v", n, got)
+			t.Errorf("got owners %v of key %d, want the owner added with it", got, n)
 		}
 	}
 	if n := len(x.last); n != 4 {
-		t.Errorf("%d keys in the map of an index of 4", n)
+		t.Errorf("got %d keys in the map of an index of 4, want 4", n)
 	}
 }
 
@@ -85,18 +85,18 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 	got := x.owners(7)
 	if len(got) != maxOwners {
-		t.Fatalf("%d owners", len(got))
+		t.Fatalf("got %d owners of one key, want %d", len(got), maxOwners)
 	}
 	for i, o := range got {
 		if o.id != idOf(maxOwners+7-i) {
-			t.Fatalf("owner %d is %v: not newest first", i, o.id)
+			t.Fatalf("owner %d is %v, want %v: newest first", i, o.id, idOf(maxOwners+7-i))
 		}
 	}
 	if x.add(7, owner{idOf(maxOwners + 7), stampRequest}) {
-		t.Error("the same again was news")
+		t.Error("add of a known owner returned true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
-		t.Error("a reply became less than a reply")
+		t.Error("a request as a later source replaced the stamp of a reply")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestIndexMatchesAList(t *testing.T) {
 				known = known || m == p
 			}
 			if x.add(p.k, owner{p.o, 0}) == known {
-				t.Fatalf("add says %v", !known)
+				t.Fatalf("add returned %v, want %v", !known, known)
 			}
 			if !known {
 				model = append([]pair{p}, model...)
@@ -153,7 +153,7 @@ func BenchmarkIndex(b *testing.B) {
 		k := EchoKey(n * 0x9e3779b97f4a7c15)
 		x.add(k, owner{ID{byte(n)}, stampReply})
 		if len(x.owners(k)) != 1 {
-			b.Fatal("lost")
+			b.Fatal("the index lost a key")
 		}
 	}
 }

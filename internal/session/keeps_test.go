@@ -26,14 +26,14 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 		r := recordOf("s")
 		r.State.Dirty = false
 		if change(r); !r.State.Dirty {
-			t.Errorf("%s is not written", name)
+			t.Errorf("%s: the record is not marked for writing", name)
 		}
 	}
 	east := begun.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
 	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != conversation("s").String() {
-		t.Errorf("begun at %v and %v, called %q", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
+		t.Errorf("got start times %v and %v and the name %q, want UTC and the session's ID as its name", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 		before := r.Identity.Seen
 		r.Begin(resolveRequest(t, words(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
-			t.Errorf("turn %d was seen at %v, the one before at %v", i+1, r.Identity.Seen, before)
+			t.Errorf("turn %d: got Seen = %v, want a time after the turn before, %v", i+1, r.Identity.Seen, before)
 		}
 	}
 	if want := begun.Add(time.Hour); !r.Identity.Seen.Equal(want) {
@@ -63,12 +63,12 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		r.AddReply(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
 		r.AddReply(&wire.Reply{Complete: true, Text: "the third answer", Usage: wire.Usage{Input: -1, Cached: -1}})
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
-			t.Errorf("used %+v", r.Thread.Used)
+			t.Errorf("got usage %+v, want Input = 107 and Cached = 42", r.Thread.Used)
 		}
 		next := resolveRequest(t, words("one, written anew"), answer(reply), words("two"))
 		r.Begin(next, begun)
 		if got := r.InPlace(next); got != want {
-			t.Errorf("%s: in its place %v", reply, got)
+			t.Errorf("%s: got InPlace = %v, want %v", reply, got, want)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 		here.Thread.Turns, there.Thread.Turns = 3, 3+k.turns
 		there.Identity.Seen, there.Unit.Members = here.Identity.Seen.Add(k.seen), 5
 		if here.Join(there); here.Identity.Agent != k.want || here.Unit.Members != 5 {
-			t.Errorf("%s: the state of %s, %d members", name, here.Identity.Agent, here.Unit.Members)
+			t.Errorf("%s: got the state of replica %s and %d members, want replica %s and 5", name, here.Identity.Agent, here.Unit.Members, k.want)
 		}
 	}
 	here, there := recordOf("r"), recordOf("r")
@@ -99,7 +99,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	here.Thread.Used.Input, there.Thread.Used.Input, there.Thread.Used.Cached = 5, 5, 9
 	there.Identity.Seen = here.Identity.Seen.Add(time.Second)
 	if here.Join(there); here.Thread.Used.Cached != 0 || !here.Identity.Seen.Equal(there.Identity.Seen) {
-		t.Errorf("a run's costs are %+v, seen %v", here.Thread.Used, here.Identity.Seen)
+		t.Errorf("got usage %+v and Seen = %v of the run, want no usage and Seen = %v", here.Thread.Used, here.Identity.Seen, there.Identity.Seen)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSessionKeysAreStableAcrossReleases(t *testing.T) {
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
 		id := session.KeyOf(k[0], session.SpaceName, k[1])
 		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %s are one session", k, other)
+			t.Errorf("%q and %s have one session ID, want different IDs", k, other)
 		}
 		seen[id] = fmt.Sprint(k)
 	}
@@ -127,7 +127,7 @@ func TestSessionKeysAreStableAcrossReleases(t *testing.T) {
 		}
 	}
 	if len(ids) != 6 {
-		t.Errorf("two names in no run and two runs are %d sessions", len(ids))
+		t.Errorf("two names outside of a run and in two runs have %d session IDs, want 6", len(ids))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	} {
 		c := session.Identify(http.Header{"Precept-Inject": {value}, "Precept-Learn": {value}}, "/", nil)
 		if c.InjectOff != want || c.LearnOff != want {
-			t.Errorf("%q: inject off %v, learn off %v", value, c.InjectOff, c.LearnOff)
+			t.Errorf("%q: got InjectOff = %v and LearnOff = %v, want both %v", value, c.InjectOff, c.LearnOff, want)
 		}
 	}
 	for agent, want := range map[string]string{
@@ -179,7 +179,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	long := strings.Repeat("t", 64)
 	c := session.Identify(http.Header{"Precept-Tags": {long + "," + long + "x, ok"}}, "/", nil)
 	if fmt.Sprint(c.Tags) != fmt.Sprint([]string{long, "ok"}) {
-		t.Errorf("tags %q", c.Tags)
+		t.Errorf("got tags %q, want the long tag cut, and ok", c.Tags)
 	}
 }
 
@@ -194,13 +194,13 @@ func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	row, fields := rowOf(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.Silent() || !r.Visible() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("silent %v, visible %v: %s", r.Silent(), r.Visible(), row.Data)
+		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true and a row with hashes", r.Silent(), r.Visible(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
-		t.Error("an old mark hides later turns")
+		t.Error("a mark of earlier turns hides later turns")
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
-		t.Error("the session's own mark hides nothing")
+		t.Error("a mark of all turns of the session hides nothing")
 	}
 }
 
@@ -248,7 +248,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 		r := d.reply(d.open(session.Claim{}, words("the plan was: one")), k.rep)
 		on := d.open(session.Claim{}, append([]string{words("the plan is: two")}, k.back...)...)
 		if (on.ID == r.ID) != k.want {
-			t.Errorf("%s: %v by %s", name, on.ID == r.ID, on.Method)
+			t.Errorf("%s: got the same session = %v (by %s), want %v", name, on.ID == r.ID, on.Method, k.want)
 		}
 	}
 }

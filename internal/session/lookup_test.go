@@ -120,7 +120,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
 	sub, ok := d.th.ResolveSubagent(parent, named(task), true, begun, d.findKeys)
 	if !ok {
-		t.Fatal("a sub-agent that begins is not a session")
+		t.Fatal("ResolveSubagent refused the first request of a sub-agent")
 	}
 	d.keep(sub.ID, sub.Echoes)
 	d.reply(sub, calling(drawn(1)))
@@ -211,7 +211,7 @@ func TestTruncatedHistoryAfterARestart(t *testing.T) {
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
 	if on := d.open(session.Claim{}, cut); on.ID == r.ID || !on.New {
-		t.Errorf("an ambiguous beginning was assigned to a session: %s by %s", on.ID, on.Method)
+		t.Errorf("a beginning that fits two sessions got session %s by %s, want a new session", on.ID, on.Method)
 	}
 }
 
@@ -224,10 +224,10 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 		d.now = d.now.Add(after)
 		again := d.open(session.Claim{}, words("go"))
 		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
-			t.Errorf("after %v: %v, new %v", after, again.ID == r.ID, again.New)
+			t.Errorf("retry after %v: got the same session = %v, new = %v, want %v and %v", after, again.ID == r.ID, again.New, want, !want)
 		}
 		if want && again.Name != r.Name {
-			t.Errorf("its name was %s and is %s", r.Name, again.Name)
+			t.Errorf("the retry got the name %s, want %s", again.Name, r.Name)
 		}
 	}
 }
@@ -252,14 +252,14 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	d := newStoredThreader(t)
 	a := d.open(session.Claim{}, words("go"))
 	if again := d.open(retry, words("go")); again.ID != a.ID || len(again.Doubt) > 0 {
-		t.Errorf("%v, doubt %v", again.ID == a.ID, again.Doubt)
+		t.Errorf("the declared retry: got the same session = %v, doubt %v, want true and none", again.ID == a.ID, again.Doubt)
 	}
 	b := d.open(session.Claim{}, words("go"))
 	if b.ID == a.ID {
-		t.Fatal("two at once are one session")
+		t.Fatal("two concurrent first requests got one session, want two")
 	}
 	if again := d.open(retry, words("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
-		t.Errorf("of two that began alike: %v or %v, doubt %v", again.ID == a.ID, again.ID == b.ID, again.Doubt)
+		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, in doubt", again.ID == a.ID, again.ID == b.ID, again.Doubt)
 	}
 
 	// A later turn of two sessions with the same history: the retry continues the session with
@@ -276,7 +276,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Errorf("%s by %s, want %s", again.ID, again.Method, held.ID)
 	}
 	if third := d.open(session.Claim{}, append(past, result("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
-		t.Error("both have gone on, and yet a third request is one of them")
+		t.Error("a third answer joined a session that has another answer, want a new session")
 	}
 }
 

@@ -29,11 +29,11 @@ func TestBounded(t *testing.T) {
 			t.Errorf("Bounded(%.20q) = %q, want a hash", hostile, got)
 		}
 		if got != Bounded(hostile) {
-			t.Errorf("Bounded(%.20q) is not stable", hostile)
+			t.Errorf("Bounded(%.20q) differs between two calls", hostile)
 		}
 	}
 	if Bounded(long) == Bounded(long+"y") {
-		t.Error("two long names became one")
+		t.Error("two long names have the same bounded form")
 	}
 }
 
@@ -42,16 +42,16 @@ func TestBoundedProperties(t *testing.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		b := Bounded(name)
 		if len(b) > MaxName {
-			t.Fatalf("%d bytes", len(b))
+			t.Fatalf("the bounded name has %d bytes, want at most %d", len(b), MaxName)
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
-			t.Fatalf("%q is invalid in a header line", b)
+			t.Fatalf("the bounded name %q is invalid in a header line", b)
 		}
 		if Bounded(b) != b {
-			t.Fatalf("Bounded(%q) = %q: not a fixed point", b, Bounded(b))
+			t.Fatalf("Bounded(%q) = %q, want an unchanged bounded name", b, Bounded(b))
 		}
 		if KeyOf("t", SpaceName, name) != KeyOf("t", SpaceName, b) {
-			t.Fatalf("%q and its bounded form are two sessions", name)
+			t.Fatalf("%q and its bounded form have different session IDs", name)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 				id := KeyOf(tenant, space, name)
 				what := tenant + "|" + string(space) + "|" + name
 				if other, ok := seen[id]; ok {
-					t.Errorf("%q and %q have one key", what, other)
+					t.Errorf("%q and %q have one key, want different keys", what, other)
 				}
 				seen[id] = what
 			}
@@ -80,7 +80,7 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("feedback by name would not find a session claimed by %s", space)
+			t.Errorf("the candidates of the name do not include space %s: feedback would miss its session", space)
 		}
 	}
 }
@@ -88,18 +88,18 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
-		t.Error("an ID is not a name of its session")
+		t.Error("the candidates of an ID do not end with the ID itself")
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
-		t.Errorf("a lost record is called %q", r.Identity.Name)
+		t.Errorf("a record without a name is called %q, want its ID", r.Identity.Name)
 	}
 	back, ok := ParseID(id.String())
 	if !ok || back != id {
-		t.Errorf("ParseID(%q) = %v, %v", id.String(), back, ok)
+		t.Errorf("ParseID(%q) = %v, %v, want %v, true", id.String(), back, ok, id)
 	}
 	for _, bad := range []string{"", "zz", id.String()[1:], id.String() + "0", strings.Repeat("g", 32)} {
 		if _, ok := ParseID(bad); ok {
-			t.Errorf("ParseID(%q) accepted", bad)
+			t.Errorf("ParseID(%q) accepted an invalid ID", bad)
 		}
 	}
 }

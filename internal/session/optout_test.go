@@ -79,16 +79,16 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
 		for _, what := range k.gone {
 			if has(what) {
-				t.Errorf("%s: %s is in the row", name, what)
+				t.Errorf("%s: the row holds %s of a hidden turn", name, what)
 			}
 		}
 		for _, what := range k.there {
 			if !has(what) {
-				t.Errorf("%s: %s is not in the row", name, what)
+				t.Errorf("%s: the row lacks %s of a visible turn", name, what)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
-			t.Errorf("%s: the record in memory was changed", name)
+			t.Errorf("%s: writing the row changed the record in memory", name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Errorf(`got %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
-		t.Error("the record in memory was cleaned as well")
+		t.Error("redaction of the row changed the record in memory")
 	}
 }
 
@@ -139,22 +139,22 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 			}
 		}
 		if want := turns == 0 || out+waits < turns; r.Visible() != want {
-			t.Fatalf("visible %v with %d of %d turns out, %d waiting", r.Visible(), out, turns, waits)
+			t.Fatalf("got Visible = %v with %d of %d turns opted out and %d not judged, want %v", r.Visible(), out, turns, waits, want)
 		}
 		mark, silent := r.OptOutMark()
 		if want := turns > 0 && out == turns; silent != want || r.Silent() != want {
-			t.Fatalf("silent %v with %d of %d turns out", silent, out, turns)
+			t.Fatalf("got silent = %v with %d of %d turns opted out, want %v", silent, out, turns, want)
 		}
 		other := recordOf("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.Silent() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
-			t.Fatalf("%d turns became %d, silent %v", turns, other.Thread.Turns, other.Silent())
+			t.Fatalf("a mark of all %d turns: got %d turns, Silent = %v, want all turns, true", turns, other.Thread.Turns, other.Silent())
 		}
 		longer := recordOf("s")
 		longer.Begin(resolveRequest(t, append(messages, words("more"), words("and more"))...), begun)
 		longer.Hide(mark)
 		if longer.Silent() {
-			t.Fatal("a mark with fewer items hides a record with more items")
+			t.Fatal("a mark of fewer items hides a record with more items")
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestParsePath(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, rest, ok := session.ParsePath(c.path)
 			if got != c.want || rest != c.rest || ok != c.ok {
-				t.Errorf("ParsePath(%q) = %+v, %q, %v", c.path, got, rest, ok)
+				t.Errorf("ParsePath(%q) = %+v, %q, %v, want %+v, %q, %v", c.path, got, rest, ok, c.want, c.rest, c.ok)
 			}
 		})
 	}
@@ -47,11 +47,11 @@ func TestParsePath(t *testing.T) {
 func TestParsePathHostile(t *testing.T) {
 	f, rest, ok := session.ParsePath("/p/session=a%0d%0aX-Evil:%201%00,agent=" + strings.Repeat("y", 1<<20) + "/v1")
 	if !ok || rest != "/v1" {
-		t.Fatalf("rest %q, %v", rest, ok)
+		t.Fatalf("got rest %q, ok %v, want /v1, true", rest, ok)
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {
-			t.Errorf("%.40q is accepted", v)
+			t.Errorf("ParsePath accepted the value %.40q, want at most %d bytes without control characters", v, session.MaxName)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func FuzzParsePath(f *testing.F) {
 			t.Fatalf("%q is not a path form: got %+v, %q, want no form", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
-			t.Fatalf("rest %q of %q", rest, path)
+			t.Fatalf("ParsePath(%q) returned the rest %q, want a suffix of the path that begins with a slash", path, rest)
 		}
 		for _, v := range []string{form.Agent, form.Session, form.Role, form.Skill, form.Upstream} {
 			if len(v) > session.MaxName || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-				t.Fatalf("%q is accepted", v)
+				t.Fatalf("ParsePath accepted the value %q, want bounded valid text without control characters", v)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func TestNamesHoldNothingOfHeaderOrPath(t *testing.T) {
 			kept = append(kept, c.Agent, c.Session, c.Role, c.Skill, c.Run)
 		}
 		if grown := heap() - before; grown > claims*size/4 {
-			t.Errorf("%s: the names of %d sessions hold %d KiB", what, claims, grown>>10)
+			t.Errorf("%s: the names of %d sessions keep %d KiB reachable, want at most %d KiB", what, claims, grown>>10, claims*size/4>>10)
 		}
 		runtime.KeepAlive(kept)
 	}

@@ -76,7 +76,7 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		k.before(q)
 		id, ok, sure := q.Caller(k.who, k.req, k.at)
 		if ok != k.ok || sure != k.sure || sure && id != conversation("one") {
-			t.Errorf("%s: %v, sure %v", name, ok, sure)
+			t.Errorf("%s: got found = %v, sure = %v, want %v, %v and the session one", name, ok, sure, k.ok, k.sure)
 		}
 	}
 }
@@ -131,10 +131,10 @@ func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 		return req
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(time.Minute)); !ok {
-		t.Error("the next side call is none")
+		t.Error("a side call within the time limit is not recognised")
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
-		t.Error("the quotation is remembered for too long")
+		t.Error("the quotation is recognised after its time limit")
 	}
 	if _, ok := q.About(someone, agentRequest(t, "x", nil, words("Sort this: "+made)), begun); ok {
 		t.Error("one that wants no JSON is about it")

@@ -39,19 +39,19 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		t.Error("a continued quotation is not recognised")
 	}
 	if about(one, 0, now.Add(quoteTTL)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
-		t.Error("the quotation is remembered for too long, or by other sessions")
+		t.Error("the quotation is recognised after its time limit, or in another scope")
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Error("the least recently used conversation is not the evicted one")
+		t.Error("the evicted conversation is not the least recently used")
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
 	if about(one, 1, now) || len(q.byScope.values) != maxQuoteScopes {
-		t.Errorf("%d credentials are known", len(q.byScope.values))
+		t.Errorf("got %d credentials in memory, want at most %d", len(q.byScope.values), maxQuoteScopes)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", back, r)
 	}
 	if row.Tenant != "default" || row.ID != r.Identity.ID || !row.Started.Equal(noon) || row.Closed {
-		t.Errorf("row %+v", row)
+		t.Errorf("got row %+v, want the tenant, ID and start time of the record, open", row)
 	}
 }
 
@@ -73,10 +73,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := r.Encode()
 		if err != nil {
-			t.Fatalf("decoded, not encoded: %v", err)
+			t.Fatalf("a decoded record does not encode: %v", err)
 		}
 		if _, err := Decode(idOf(1), again); err != nil {
-			t.Fatalf("own encoding not read: %v", err)
+			t.Fatalf("an encoded record does not decode: %v", err)
 		}
 	})
 }
@@ -175,19 +175,19 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
 	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("the selected record is %s", got)
+		t.Errorf("the agent after the handoff: got side request %s, want a main request", got)
 	}
 	list = append(list, assistantMessage("a report"), user("shorter"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("its next turn is %s", got)
+		t.Errorf("the next turn of the new agent: got side request %s, want a main request", got)
 	}
 	list = append(list, assistantMessage("a line"), user("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
 	if got := step(chat(t, list...)); got != label.SideNoTools {
-		t.Errorf("another one is %q", got)
+		t.Errorf("the former agent: got %q, want %q", got, label.SideNoTools)
 	}
 	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != label.SideNoTools {
-		t.Errorf("the same one elsewhere is %q", got)
+		t.Errorf("the former agent with other words: got %q, want %q", got, label.SideNoTools)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 		}
 	}
 	if reason, side := begin("other", "z"); !side {
-		t.Errorf("other tools are main: %s", reason)
+		t.Errorf("a request with other tools: got %s, want a side request", reason)
 	}
 }
 
@@ -255,13 +255,13 @@ func TestNewResultsOfAnItem(t *testing.T) {
 		r.Begin(req, noon)
 		last := req.Len() - 1
 		if got := r.IsNewItem(req, last); got != item {
-			t.Errorf("%s: item fresh: %v", what, got)
+			t.Errorf("%s: got IsNewItem = %v, want %v", what, got, item)
 		}
 		if got := r.IsNewResult(req, last, "call_1"); got != result {
-			t.Errorf("%s: result fresh: %v", what, got)
+			t.Errorf("%s: got IsNewResult = %v, want %v", what, got, result)
 		}
 		if r.IsNewResult(req, 0, "call_1") {
-			t.Errorf("%s: history is fresh", what)
+			t.Errorf("%s: IsNewResult is true for the first item, want false", what)
 		}
 		r.SetLastTurn(req)
 	}
@@ -280,12 +280,12 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	r.Begin(req, noon)
 	r.SetLastTurn(req)
 	if len(r.Thread.LastTurn.Items) != maxNew {
-		t.Fatalf("%d keys", len(r.Thread.LastTurn.Items))
+		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNew)
 	}
 	longer := chat(t, with(list, user("new"))...)
 	r.Begin(longer, noon)
 	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
-		t.Error("the newest item alone is fresh")
+		t.Errorf("got IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
 	}
 }
 
@@ -304,13 +304,13 @@ func TestDoneIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(data) > maxCallSum+4<<10 {
-			t.Fatalf("%d bytes", len(data))
+			t.Fatalf("the row has %d bytes, want at most %d", len(data), maxCallSum+4<<10)
 		}
 		if len(r.Thread.CallOrder) != len(r.Thread.Calls) {
-			t.Fatalf("%d in order, %d calls", len(r.Thread.CallOrder), len(r.Thread.Calls))
+			t.Fatalf("got %d ids in CallOrder and %d calls, want equal numbers", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
 		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
-			t.Fatal("the newest call is forgotten")
+			t.Fatal("the record dropped the newest call")
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
-		t.Error("an incomplete reply is not a reply")
+		t.Error("an incomplete reply set Replied")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
 		t.Errorf(`got %+v, want three entries in Thread.Calls, Thread.Calls["a"].Args = %q, Thread.Calls["a"].Args other than %q and json.Valid([]byte(Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
@@ -332,11 +332,11 @@ func TestFullListReplacesKeptCalls(t *testing.T) {
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
 	if len(r.Thread.Calls) != 1 {
-		t.Error("a delta request lost the calls")
+		t.Errorf("a delta request removed the kept calls: got %d, want 1", len(r.Thread.Calls))
 	}
 	r.Begin(chat(t, user("go"), called("a", "{}"), result("a", "x")), noon)
 	if len(r.Thread.Calls) != 0 {
-		t.Error("calls are kept that the list holds")
+		t.Errorf("a request with the full list kept %d calls, want none", len(r.Thread.Calls))
 	}
 }
 
@@ -355,7 +355,7 @@ func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
 	}
 	c := w.open(chat(t, with(past, user("a third way"))...))
 	if !c.New {
-		t.Errorf("a branch of a common history is no new session: %+v", c)
+		t.Errorf("a branch of a shared history: got %+v, want New = true", c)
 	}
 }
 

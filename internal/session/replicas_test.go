@@ -78,9 +78,9 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	for name, have := range fieldsOf(to) {
 		switch {
 		case want[name].IsZero():
-			t.Errorf("%s: the test gives the field no value", name)
+			t.Errorf("%s: the test has no value for the field", name)
 		case slices.Contains(own, name) && !have.IsZero():
-			t.Errorf("%s belongs to this process, and was replaced", name)
+			t.Errorf("%s belongs to this process: Adopt replaced the field", name)
 		case !slices.Contains(own, name) && !reflect.DeepEqual(have.Interface(), want[name].Interface()):
 			t.Errorf("%s: got %v, want %v", name, have, want[name])
 		}
@@ -96,7 +96,7 @@ func TestAdoptWhileOthersRead(t *testing.T) {
 		var last session.Member
 		for range 100 {
 			if last = r.MemberNow(); r.Identity.ID != last.ID || r.Identity.Tenant != "x" {
-				t.Error("the identity changed")
+				t.Errorf("got ID %v and tenant %s, want both unchanged", r.Identity.ID, r.Identity.Tenant)
 			}
 		}
 		done <- last
@@ -107,7 +107,7 @@ func TestAdoptWhileOthersRead(t *testing.T) {
 		r.Unlock()
 	}
 	if m := <-done; m.Run != "run" && m.Run != "ran" {
-		t.Errorf("the run is called %q", m.Run)
+		t.Errorf("got run %q, want the name before or after the change", m.Run)
 	}
 }
 

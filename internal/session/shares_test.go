@@ -58,7 +58,7 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	bare := recordOf("s") // a record from a store that must not keep the turn
 	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
-		t.Error("a session without a record of its newest turn is confused with another session")
+		t.Error("Shares is false for a record without hashes of its newest turn, want true")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	unknown := recordWithTurns(first, later)
 	unknown.Thread.FirstWords = 0
 	if unknown.ShowsConversation(resolveRequest(t, answer("ok"))) {
-		t.Error("two conversations whose first words are not known are taken for one")
+		t.Error("ShowsConversation is true for a record without first words, want false")
 	}
 }
 
@@ -160,14 +160,14 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		here.Unit.Members, there.Unit.Members = k.members[0], k.members[1]
 		here.Adopt(there)
 		if got := fmt.Sprint(slugs(here)); got != fmt.Sprint(k.want) || here.Unit.Members != max(k.members[0], k.members[1]) || here.Assignment.Excluded {
-			t.Errorf("%s: picks %s, %d members, excluded %v", name, got, here.Unit.Members, here.Assignment.Excluded)
+			t.Errorf("%s: got picks %s, %d members, excluded %v, want %v, %d, false", name, got, here.Unit.Members, here.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
 		}
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
 		here, there := recordOf("s"), recordOf("s")
 		here.State.Doubted, there.State.Doubted = doubted[0], doubted[1]
 		if here.Adopt(there); !here.State.Doubted || !here.Assignment.Excluded {
-			t.Errorf("doubted %v: doubted %v and excluded %v afterwards", doubted, here.State.Doubted, here.Assignment.Excluded)
+			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v, want both true", doubted, here.State.Doubted, here.Assignment.Excluded)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		more := append(append([]string{}, history...), answer(answerText), words(newest))
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
 		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
-			t.Errorf("%s: about %v", name, ok)
+			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("%s with 200 of %s: known %v, the newest %v, the oldest %v", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("%s after 200 conversations of %s: got known %v, the newest of the others %v, the oldest %v, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestQuotesOfCallsOfASideCall(t *testing.T) {
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
 	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
 	if _, ok := q.About(someone, wanting(t, true, words("Sort this: "+made)), begun); !ok {
-		t.Error("the next side call is none")
+		t.Error("a request that quotes the arguments of a side call is not recognised as a side request")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		"the one that led, without them": {agentRequest(t, "You lead.", nil, back...), true},
 	} {
 		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
-			t.Errorf("%s: side %v (%s)", name, side, reason)
+			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, k.side)
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})

@@ -130,6 +130,6 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
-		t.Error("indentation counts")
+		t.Error("indentation changes the key of a summary")
 	}
 }

@@ -120,14 +120,14 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 		history := []obj{user("build it")}
 		first := w.request(chat(t, history...), calls(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
-			t.Errorf("first: %+v", first)
+			t.Errorf("got %+v, want a new session with a generated name", first)
 		}
 		for i := range 20 {
 			history = with(history, called(fmt.Sprintf(id, i), "{}"), result(fmt.Sprintf(id, i), "no"))
 			r := w.request(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
 			w.same("turn", first, r)
 			if r.Method != ByEcho || r.New {
-				t.Fatalf("turn %d: %+v", i, r)
+				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 		seen[w.open(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
-		t.Errorf("three equal runs were continued in %d sessions", len(seen))
+		t.Errorf("three equal first requests were continued in %d sessions, want 3", len(seen))
 	}
 }
 
@@ -191,7 +191,7 @@ func TestThreadRetryOfFirst(t *testing.T) {
 	b := w.open(req)
 	w.same("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
-		t.Errorf("retry: %+v", b)
+		t.Errorf("the retry got %+v, want the session %s", b, a.Name)
 	}
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
@@ -287,7 +287,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 	a, b := w.with(fresh, first), w.with(fresh, first)
 	w.other("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
-		t.Errorf("the retries begin sessions: %+v, %+v", a, b)
+		t.Errorf("the retries got %+v and %+v, want known sessions", a, b)
 	}
 	w.other("a third one", a, w.with(fresh, first))
 }
@@ -322,7 +322,7 @@ func TestThreadFewShotInParallel(t *testing.T) {
 		seen[w.open(chat(t, with(front, user(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
-		t.Errorf("20 questions in %d sessions", len(seen))
+		t.Errorf("20 questions got %d sessions, want 20", len(seen))
 	}
 }
 
@@ -346,7 +346,7 @@ func TestThreadMiddleOfAConversation(t *testing.T) {
 	b := w.open(chat(t, with(history, user("still there?"))...))
 	w.same("an id that only a request has shown", a, b)
 	if b.Method != ByEcho {
-		t.Errorf("by %s", b.Method)
+		t.Errorf("got method %s, want %s", b.Method, ByEcho)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
 	a := w.th.Resolve(w.sc, claim, chat(t, user("go")), w.now, nil)
 	w.answer(a, calls(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
-		t.Errorf("named: %+v", a)
+		t.Errorf("got %+v, want the session ci-42 by its header", a)
 	}
 	next := chat(t, user("go"), called(id, "{}"), result(id, "x"))
 	w.same("by echo, without the name", a, w.open(next))
@@ -378,14 +378,14 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	b := w.th.Resolve(w.sc, claim, req, w.now, nil)
 	w.same("the reply it continues", a, b)
 	if b.Method != ByBody {
-		t.Errorf("by %s", b.Method)
+		t.Errorf("got method %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
 	w.same("goes before conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
 	c := w.th.Resolve(w.sc, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
-		t.Errorf("an unknown reply leaves the conversation: %+v", c)
+		t.Errorf("a request with an unknown reply got %+v, want the session conv by its body", c)
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
@@ -418,7 +418,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 				seen[first[i].ID] = true
 			}
 			if len(seen) != 20 {
-				t.Fatalf("%s, %s: %d sessions of 20 conversations", space, name, len(seen))
+				t.Fatalf("%s, %s: 20 conversations got %d sessions, want 20", space, name, len(seen))
 			}
 			for turn := range 3 {
 				for i := range lists {
@@ -429,7 +429,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 				for i := range lists {
 					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 					if r.ID != first[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d is another session (by %s)", space, name, turn, i, r.Method)
+						t.Errorf("%s, %s: turn %d of conversation %d got another session (by %s)", space, name, turn, i, r.Method)
 					}
 					first[i] = r
 				}
@@ -459,7 +459,7 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			lists[i] = append(lists[i], called(id, "{}"), result(id, "x"))
 		}
 		if len(seen) != len(lists) {
-			t.Errorf("turn %d: %d sessions of %d conversations", turn, len(seen), len(lists))
+			t.Errorf("turn %d: %d conversations got %d sessions, want one for each", turn, len(lists), len(seen))
 		}
 	}
 }
@@ -494,22 +494,22 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
 		asked++
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
-			t.Errorf("%d keys asked for", len(keys))
+			t.Errorf("the store was asked for %d keys, want 1 to %d", len(keys), maxTrail+4)
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys)
 	w.same("found in the store", a, b)
 	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
-		t.Errorf("asked %d times: %+v", asked, b)
+		t.Errorf("the store was asked %d times, want once; got %+v, want the stored session by echo", asked, b)
 	}
 	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
 	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("the store was asked %d times, want once", asked)
 	}
 	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, user("fresh")), w.now, findKeys)
 	if asked != 1 {
-		t.Error("a request without a past asked the store")
+		t.Errorf("the store was asked %d times, want once: a request without a history needs no look-up", asked)
 	}
 }
 
@@ -520,13 +520,13 @@ func TestThreadEchoesToStore(t *testing.T) {
 	rep := calls(id)
 	rep.Complete = true
 	if got := w.th.Replied(r, &rep, true); len(got) != 2 { // the call and the reply
-		t.Errorf("%d keys of a reply", len(got))
+		t.Errorf("got %d new keys of a reply, want 2", len(got))
 	}
 	if got := w.th.Replied(r, &rep, true); len(got) != 0 {
-		t.Errorf("%d keys of a reply that is known", len(got))
+		t.Errorf("got %d new keys of a known reply, want none", len(got))
 	}
 	if next := w.open(chat(t, user("go"), called(id, "{}"), result(id, "x"))); len(next.Echoes) != 0 {
-		t.Errorf("%d keys of a request whose calls are known", len(next.Echoes))
+		t.Errorf("got %d new keys of a request with known calls, want none", len(next.Echoes))
 	}
 }
 
@@ -555,13 +555,13 @@ func TestThreadIsBounded(t *testing.T) {
 		w.request(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
 	if n := len(w.th.heads.sessions.values); n > 100 {
-		t.Errorf("%d heads", n)
+		t.Errorf("got %d heads, want at most 100", n)
 	}
 	if n := len(w.th.heads.starts.values); n > 100 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts, want at most 100", n)
 	}
 	if n := len(w.th.index.last); n > 640 {
-		t.Errorf("%d echoes", n)
+		t.Errorf("got %d echoes, want at most 640", n)
 	}
 }
 
@@ -622,7 +622,7 @@ func BenchmarkResolve(b *testing.B) {
 				b.Fatal(err)
 			}
 			if got := th.Resolve(sc, Claim{}, req, noon, nil); got.ID != r.ID {
-				b.Fatal("lost")
+				b.Fatal("the turn got another session")
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 			for i, names := range got {
 				for id := range names {
 					if len(names) != 1 || seen[id] {
-						t.Fatalf("conversation %d is in sessions %v of %v", i, names, got)
+						t.Fatalf("conversation %d got the sessions %v, want one of its own; all: %v", i, names, got)
 					}
 					seen[id] = true
 				}
@@ -80,7 +80,7 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	third := w.request(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, again, third} {
 		if r.ID != first.ID {
-			t.Errorf("request %d is of another session", i+2)
+			t.Errorf("request %d got another session", i+2)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
 		r := w.open(chat(t, user(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
 		if w.same(what, want, r); len(r.Doubt) > 0 {
-			t.Errorf("%s is in doubt of %v", what, r.Doubt)
+			t.Errorf("%s: got Doubt = %v, want none", what, r.Doubt)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	list := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("%v and %v continue as %v and %v, in doubt %v", a.ID, b.ID, c.ID, d.ID, c.Doubt)
+		t.Errorf("%v and %v continue as %v and %v, in doubt of %v, want one each, in doubt of both", a.ID, b.ID, c.ID, d.ID, c.Doubt)
 	}
 }
 
@@ -130,14 +130,14 @@ func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 		w := newWorld(t)
 		first := w.request(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := w.open(chat(t, user(next))); r.ID == first.ID {
-			t.Errorf("%s is taken for the same conversation", name)
+			t.Errorf("%s: the prompt joined the session of an equal template, want a new session", name)
 		}
 	}
 	w := newWorld(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
 	first := w.request(parse(t, wire.Chat, "messages", []obj{user("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
 	if r := w.open(parse(t, wire.Chat, "messages", []obj{user("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
-		t.Error("a request with tools is known by its text")
+		t.Error("a request with tools joined a session by its text, want a new session")
 	}
 }
 
@@ -155,6 +155,6 @@ func TestTranscriptsAreBounded(t *testing.T) {
 		most = max(most, len(list))
 	}
 	if len(w.th.transcripts.known.values) != transcriptKeys || most != maxTranscriptsPerKey {
-		t.Errorf("%d heads, %d of one", len(w.th.transcripts.known.values), most)
+		t.Errorf("got %d keys, and %d transcripts of one key, want %d and %d", len(w.th.transcripts.known.values), most, transcriptKeys, maxTranscriptsPerKey)
 	}
 }

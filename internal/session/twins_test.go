@@ -43,7 +43,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 		for range all {
 			r := w.open(chat(t, history...))
 			if got[r.ID] = true; r.New {
-				t.Fatalf("turn %d: a new session after %d of %d", turn, len(got), len(all))
+				t.Fatalf("turn %d: got a new session after %d of %d known sessions", turn, len(got), len(all))
 			}
 			for _, d := range r.Doubt {
 				doubted[d] = true
@@ -51,7 +51,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 			now = append(now, r)
 		}
 		if len(got) != len(all) || len(doubted) != len(all) {
-			t.Fatalf("turn %d: %d sessions, %d of them in doubt, of %d", turn, len(got), len(doubted), len(all))
+			t.Fatalf("turn %d: got %d sessions, %d in doubt, want %d of each", turn, len(got), len(doubted), len(all))
 		}
 		for _, r := range now {
 			w.answer(r, calls(fmt.Sprintf("call_%d", turn+1)))
@@ -67,7 +67,7 @@ func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, user("build it"), called("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), result("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }
@@ -83,18 +83,18 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	for i := range all {
 		second[i] = w.request(chat(t, past(i)...), calls("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].Doubt) == 0 {
-			t.Fatalf("request %d is in no doubt", i)
+			t.Fatalf("request %d: got no doubt, want doubt between equal histories", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := with(past(i), called("functions.bash:1", "{}"), result("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), texts("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
 		r = w.open(chat(t, with(list, assistantMessage("Done."), user("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d became another one after its answer, %d in doubt", i, len(r.Doubt))
+			t.Fatalf("conversation %d after its reply: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, user("build it"), called(id(i), "{}"), result(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: another session, or %d in doubt", i, len(r.Doubt))
+			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 		got := w.open(next)
 		w.same("next turn of the newest session", r, got)
 		if !slices.Contains(got.Doubt, left.ID) || !slices.Contains(got.Doubt, r.ID) {
-			t.Errorf("not in doubt, though either may have gone on: %v", got.Doubt)
+			t.Errorf("got Doubt = %v, want both sessions: either may have continued", got.Doubt)
 		}
 	}
 }
@@ -159,12 +159,12 @@ func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	for range 15 { // ten equal conversations; the other five are branches
 		r := w.request(nextTurn(0), calls("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
-			t.Fatalf("conversation %d was taken", at)
+			t.Fatalf("the branch joined conversation %d, want none above 10", at)
 		}
 	}
 	for i := 11; i < 20; i++ {
 		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Errorf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
+			t.Errorf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }

@@ -27,16 +27,16 @@ func TestUnitCounts(t *testing.T) {
 	run.Spend(wire.Usage{Input: 10, Cached: 4})
 	run.Spend(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("%+v, seats %d and %d", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
+		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, usage 10/4 and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
-		t.Error("a session alone is shared")
+		t.Error("Shared is true for a session without members, want false")
 	}
 	above.AddMember(one)
 	above.CountTurn(begun)
 	if !above.Shared() || above.Thread.Turns != 0 {
-		t.Errorf("shared %v, %d turns: a member's turn is none of the session's own", above.Shared(), above.Thread.Turns)
+		t.Errorf("got Shared = %v and %d turns of the parent, want true and 0: a member's turn is not the parent's", above.Shared(), above.Thread.Turns)
 	}
 	one.Unit.ID = above.Identity.ID.String()
 	if id, ok := one.UnitID(); !ok || id != above.Identity.ID {
@@ -73,7 +73,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !got.Started.Equal(begun) || !got.Seen.Equal(begun.Add(time.Second)) || !got.Closed {
-			t.Errorf("row %+v", got)
+			t.Errorf("got row %+v, want the earliest start, the latest Seen, and closed", got)
 		}
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
@@ -96,7 +96,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
-		t.Error("a damaged row is merged")
+		t.Error("Merged accepted a damaged row")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 		t.Errorf("%v: %d of %d members in %d calls", err, len(seen), want, calls)
 	}
 	if len(f.asked) != 3 || f.asked[2] != members-512 {
-		t.Errorf("asked for %v", f.asked)
+		t.Errorf("got calls with %v members, want 3 calls, the last with %d", f.asked, members-512)
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {

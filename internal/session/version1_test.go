@@ -63,13 +63,13 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	for part, names := range partsOfVersion1() {
 		for key := range names {
 			if keys[key] == nil {
-				t.Errorf("%s: the file has no %q", part, key)
+				t.Errorf("%s: the file of version 1 has no key %q", part, key)
 			}
 			delete(keys, key)
 		}
 	}
 	if len(keys) > 0 {
-		t.Errorf("the tables do not have %v", keys)
+		t.Errorf("the tables lack the keys %v of version 1", keys)
 	}
 }
 
@@ -87,14 +87,14 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 			Unit   string `json:"unit"`
 		}
 		if err := json.Unmarshal(data, &version1); err == nil {
-			t.Errorf("%s: version 1 reads %s", name, data)
+			t.Errorf("%s: the reader of version 1 accepted %s", name, data)
 		}
 	}
 }
 
 func TestDecodeRefusesANewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want: version 3 is newer than 2", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func branchOf(name, repository string) work.Ref {
 func TestRecordShowsItsWork(t *testing.T) {
 	r := recordOf("s")
 	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
-		t.Errorf("%d keys", len(keys))
+		t.Errorf("got %d new keys, want 3", len(keys))
 	}
 	for _, k := range []struct {
 		ref  work.Ref
@@ -43,7 +43,7 @@ func TestRecordShowsItsWork(t *testing.T) {
 	r = recordOf("local")
 	r.AddWork(1, []work.Ref{branchOf("fix/x", "")})
 	if _, ok := r.MatchWork(branchOf("fix/x", "acme/other")); !ok {
-		t.Error("a branch of an unknown repository matches in none")
+		t.Error("a branch of an unknown repository matches no stored branch, want a match")
 	}
 }
 
@@ -60,18 +60,18 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"3f2a9c1": true, "4f2a9c1": false, "jane": false, "acme": false} {
 		if got := strings.Contains(string(row.Data), text); got != want {
-			t.Errorf("%s in the row: %v", text, got)
+			t.Errorf("%s in the row: got %v, want %v", text, got, want)
 		}
 	}
 	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
-		t.Error("feedback finds the work of a turn that opted out")
+		t.Error("MatchWork found the work of a turn that opted out")
 	}
 	back, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hashes, ok := back.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
-		t.Errorf("after a restart: %v %v", hashes, ok)
+		t.Errorf("after a restart: got %v, found %v, want the commit 3f2a9c1", hashes, ok)
 	}
 }
 
@@ -83,9 +83,9 @@ func TestWorkOfARecordIsBounded(t *testing.T) {
 		r.AddWork(1, []work.Ref{commitOf("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
 	}
 	if len(r.Thread.Work) != 64 {
-		t.Errorf("%d works", len(r.Thread.Work))
+		t.Errorf("got %d references to work, want 64", len(r.Thread.Work))
 	}
 	if _, ok := r.MatchWork(commitOf("abcde1f3")); !ok {
-		t.Error("the newest work is lost")
+		t.Error("the record dropped the newest work")
 	}
 }

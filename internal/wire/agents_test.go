@@ -73,11 +73,11 @@ func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if EchoText(callText) != EchoText(back) {
-		t.Error("the answer is not recognised")
+		t.Error("a call rewritten by the agent has another key than the reply")
 	}
 	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
 		if EchoText(callText) == EchoText(other) {
-			t.Errorf("%q is taken for %q", other, callText)
+			t.Errorf("%q has the key of %q, want another key", other, callText)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestTagCallsAreLinear(t *testing.T) {
 	c, _ := tagCall(text)
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
-		t.Errorf("%d bytes allocated for a text of %d", took, len(text))
+		t.Errorf("%d bytes were allocated for a text of %d, want at most 100 times the length", took, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
 		t.Errorf("arguments of %d bytes, want %d", len(c.Args), want)
@@ -106,10 +106,10 @@ func TestEachProfileIsReachable(t *testing.T) {
 		}
 		for _, mark := range p.marks {
 			if got := profileOf(mark + " x"); !p.exact && got != p {
-				t.Errorf("%q of %s is read as %v", mark, p.agent, got)
+				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)
 			}
 			if got := profileOf(mark); got != p {
-				t.Errorf("%q of %s is read as %v", mark, p.agent, got)
+				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)
 			}
 		}
 	}

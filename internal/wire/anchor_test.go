@@ -86,14 +86,14 @@ func TestAnchorsOfResults(t *testing.T) {
 func TestAnchorsInBlocks(t *testing.T) {
 	r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
-		t.Errorf("result: %d %d %v", item, block, ok)
+		t.Errorf("the result: got item %d, block %d, found %v, want 1, 1, true", item, block, ok)
 	}
 	words := r.AnchorAt(1, "")
 	if item, block, ok := r.Find(words); item != 1 || block != -1 || !ok || words.Nth != 0 {
-		t.Errorf("words: %d %d %v %+v", item, block, ok, words)
+		t.Errorf("the words: got item %d, block %d, found %v, anchor %+v, want 1, -1, true and Nth = 0", item, block, ok, words)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
-		t.Error("a call that is not there")
+		t.Error("Find found an anchor of an absent call")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAnchorOfTheSystemPrompt(t *testing.T) {
 	}
 	closed := must(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
-		t.Error("a system prompt that is a number")
+		t.Error("Find found the anchor in a system prompt that is a number")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 		}
 		var back Anchor
 		if err := json.Unmarshal(raw, &back); err != nil || back != a {
-			t.Errorf("%s became %+v, %v", raw, back, err)
+			t.Errorf("%s: got %+v, error %v, want the anchor before encoding", raw, back, err)
 		}
 	}
 }
@@ -161,10 +161,10 @@ func TestEchoOfServedReply(t *testing.T) {
 		r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
 		echo := r.Echo(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s is known by %q, its reply by %q", content, echo, keys)
+			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", content, echo, keys)
 		}
 		if begun := r.Prefilled(); strings.Contains(content, "srv_1") && begun != "" {
-			t.Errorf("%s counts as begun by the client: %q", content, begun)
+			t.Errorf("%s: got Prefilled = %q, want none: the server wrote the text", content, begun)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 		keys := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
 		r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: known by %q, the reply by %q", c.name, echo, keys)
+			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", c.name, echo, keys)
 		}
 	}
 }

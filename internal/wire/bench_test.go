@@ -156,7 +156,7 @@ func BenchmarkReplySSE(b *testing.B) {
 					p = p[n:]
 				}
 				if len(r.Reply().Text) != 1000 {
-					b.Fatal("text lost")
+					b.Fatal("the reply lost text")
 				}
 			}
 		})
@@ -222,7 +222,7 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 		}
 		for b.Loop() {
 			if items, answered, ok := parseWithGJSON(d, body); !ok || len(items) != want.Len() || answered == 0 {
-				b.Fatal("the comparison finds other items")
+				b.Fatal("the parser with gjson found other items than Parse")
 			}
 		}
 	})
@@ -286,7 +286,7 @@ func BenchmarkTemplate(b *testing.B) {
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if len(r.Reply().Text) != 1000 {
-					b.Fatal("text lost")
+					b.Fatal("the reply lost text")
 				}
 			}
 		})
@@ -302,7 +302,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 		var text []byte
 		for range 200 {
 			if !gjson.ValidBytes(event) {
-				b.Fatal("no JSON")
+				b.Fatal("the event is not JSON")
 			}
 			e := gjson.ParseBytes(event)
 			_, _, _ = e.Get("id").Str, e.Get("model").Str, e.Get("usage").Raw
@@ -314,7 +314,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 			})
 		}
 		if len(text) != 1000 {
-			b.Fatal("text lost")
+			b.Fatal("the event lost text")
 		}
 	}
 }

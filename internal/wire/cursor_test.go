@@ -41,7 +41,7 @@ func TestPlainDecodesSurrogates(t *testing.T) {
 		}
 	}
 	if raw := "\"a\xffb\""; text([]byte(raw), span{0, len(raw)}) != "a\xffb" {
-		t.Error("bytes that are no UTF-8 are changed")
+		t.Error("decoding changed bytes that are not UTF-8")
 	}
 }
 
@@ -53,7 +53,7 @@ func TestEscapedRoundTrips(t *testing.T) {
 			t.Fatalf("%q is not JSON", raw)
 		}
 		if got := text(raw, span{0, len(raw)}); got != s {
-			t.Fatalf("%q became %q", s, got)
+			t.Fatalf("got %q, want %q", got, s)
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
@@ -82,6 +82,6 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		}
 	}
 	if strings.Join(first, "|") != `1|"a"|[ ]` {
-		t.Errorf("elements: %q", first)
+		t.Errorf(`got the elements %q, want 1, "a" and [ ]`, first)
 	}
 }

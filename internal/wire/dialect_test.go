@@ -41,7 +41,7 @@ func TestErrorBody(t *testing.T) {
 			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
-			t.Errorf("%s has not its shape: %s", d, body)
+			t.Errorf("the error body does not have the shape of dialect %s: %s", d, body)
 		}
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
@@ -95,19 +95,19 @@ func TestDecodeEncodings(t *testing.T) {
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
-				t.Errorf("%s: truncated, without a report", encoding)
+				t.Errorf("%s: a truncated body decodes without an error", encoding)
 			}
 			if _, err := decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); err == nil {
-				t.Errorf("%s: not compressed, without a report", encoding)
+				t.Errorf("%s: an uncompressed body decodes without an error", encoding)
 			}
 		}
 	}
 	if got, err := decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
-		t.Errorf("the name in capitals: %v", err)
+		t.Errorf("GZIP in capitals: got error %v, want the decoded body", err)
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
 		if _, err := decode(encoding, plain, 1<<20); err == nil {
-			t.Errorf("%s is read", encoding)
+			t.Errorf("decode accepted the unknown encoding %s", encoding)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
 		if out, err := decode(encoding, body, 1000); len(out) > 1000 {
-			t.Fatalf("%d bytes, %v", len(out), err)
+			t.Fatalf("got %d bytes, error %v, want at most 1000 bytes", len(out), err)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestRolesOfResponsesItems(t *testing.T) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: role %d, the new items begin at %d", kind, r.Role(1), r.New())
+				t.Errorf("%s: got role %d, the new items begin at %d, want role %d", kind, r.Role(1), r.New(), role)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestCallsOfACutStream(t *testing.T) {
 		_, _ = io.WriteString(r, k.stream)
 		rep := r.Reply()
 		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
-			t.Errorf("%s: %+v, complete %v", name, rep.Calls, rep.Complete)
+			t.Errorf("%s: got calls %+v, complete %v, want one call with the arguments %s, incomplete", name, rep.Calls, rep.Complete, k.want)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		"two results":               {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
 	} {
 		if got := hash(k.a) == hash(k.b); got != k.same {
-			t.Errorf("%s: same %v", name, got)
+			t.Errorf("%s: got equal hashes = %v, want %v", name, got, k.same)
 		}
 	}
 	tools := func(names ...string) uint64 {
@@ -235,7 +235,7 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
 	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
-		t.Error("the hash ignores the names of tools")
+		t.Error("ToolsHash ignores the names of tools or their borders")
 	}
 }
 
@@ -273,10 +273,10 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.MediaHash(0) == 0 || r.MediaHash(1) != 0 || r.MediaHash(2) != 0 {
-		t.Errorf("content next to the words: %x %x %x", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
+		t.Errorf("got MediaHash %x, %x and %x, want the first not zero, the others zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
-		t.Errorf("hashes: %x %x %x %x %x", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+		t.Errorf("got hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
 
@@ -293,7 +293,7 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("%d calls", len(rep.Calls))
+		t.Errorf("got %d calls, want the two calls with their arguments", len(rep.Calls))
 	}
 }
 
@@ -306,7 +306,7 @@ func TestMemoryIgnoresInstructionsOnly(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, again := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("%d further: %v %v", n, err, again)
+			t.Fatalf("%d further items: got errors %v and %v, want the same request as without a memory", n, err, again)
 		}
 		role := "system"
 		if n == 2 {
@@ -330,7 +330,7 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
-		t.Errorf("arguments alone: %+v", rep)
+		t.Errorf("got %+v, want one call with the arguments {} and no text", rep)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestEqualWordsAreCounted(t *testing.T) {
 		a := r.AnchorAt(3*n, "")
 		a.Index = 0 // the list has lost its first items
 		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
-			t.Errorf("the words of item %d: %+v is in item %d, block %d, %v", 3*n, a, i, block, ok)
+			t.Errorf("the words of item %d: anchor %+v is found in item %d, block %d, %v, want item %d, block -1", 3*n, a, i, block, ok, 3*n)
 		}
 	}
 }

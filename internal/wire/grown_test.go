@@ -54,7 +54,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 		r := userRequest(t, c.content)
 		results := r.Item(0).Results
 		if len(results) != len(c.want) {
-			t.Errorf("%s: %d results: %+v", name, len(results), results)
+			t.Errorf("%s: got %d results, want %d: %+v", name, len(results), len(c.want), results)
 			continue
 		}
 		for i, want := range c.want {
@@ -62,13 +62,13 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			switch {
 			case want == "" && (ok || err == nil):
-				t.Errorf("%s: result %d has a place: %s", name, i, out)
+				t.Errorf("%s: result %d: text was inserted, want an error: %s", name, i, out)
 			case want != "" && (!ok || err != nil || strings.Count(string(out), want) != 1):
-				t.Errorf("%s: result %d, %v %v: %s", name, i, ok, err, out)
+				t.Errorf("%s: result %d: found %v, error %v, want the text inserted once: %s", name, i, ok, err, out)
 			case want != "":
 				again := userRequest(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
 				if got := again.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
-					t.Errorf("%s: result %d reads as %q", name, i, got)
+					t.Errorf("%s: result %d with the inserted text reads as %q, want HERE and the result", name, i, got)
 				}
 			}
 		}

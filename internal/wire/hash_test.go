@@ -63,7 +63,7 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			want := hashOf(t, c.dialect, c.same[0])
 			for _, s := range c.same[1:] {
 				if hashOf(t, c.dialect, s) != want {
-					t.Errorf("another hash: %s\n           than %s", s, c.same[0])
+					t.Errorf("%s\nhas another hash than\n%s", s, c.same[0])
 				}
 			}
 		})
@@ -101,7 +101,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	} {
 		h := hashOf(t, s.dialect, s.item)
 		if other, ok := seen[h]; ok {
-			t.Errorf("one hash for %s and %s", s.item, other)
+			t.Errorf("%s and %s have one hash, want different hashes", s.item, other)
 		}
 		seen[h] = s.item
 	}
@@ -136,15 +136,15 @@ func TestSystemHash(t *testing.T) {
 		"later":     system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
 	} {
 		if h != base {
-			t.Errorf("%s: another hash", name)
+			t.Errorf("%s: got another hash, want the same", name)
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base || system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("another prompt has the same hash")
+		t.Error("another system prompt has the same hash")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("the border between two prompts does not count")
+		t.Error("the hash ignores the border between two system prompts")
 	}
 }
 
@@ -152,9 +152,9 @@ func TestSystemHash(t *testing.T) {
 func TestObservationsDiffer(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
-		t.Error("two observations are the same item")
+		t.Error("two different observations have one hash")
 	}
 	if hashOf(t, Chat, a) != hashOf(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
-		t.Error("a string is another item than its one part")
+		t.Error("a text has another hash as a string than as its one part")
 	}
 }

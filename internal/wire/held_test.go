@@ -32,7 +32,7 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 		little := r.MemoryBytes()
 		feed(k.many[len(k.many)/100:])
 		if held := r.MemoryBytes(); little == 0 || held > 5*limit {
-			t.Errorf("%s: %d held of a hundredth, %d of %d with a limit of %d", name, little, held, len(k.many), limit)
+			t.Errorf("%s: got %d bytes held of a hundredth, and %d of %d bytes with a limit of %d, want more than 0, and at most 5 times the limit", name, little, held, len(k.many), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
@@ -40,11 +40,11 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 		r.Drop()
 		feed(k.many[len(k.many)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
-			t.Errorf("%s: %d bytes held after the release of all", name, held)
+			t.Errorf("%s: got %d bytes held after the release, want at most 16 KiB", name, held)
 		}
 		feed(k.whole)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
-			t.Errorf("%s: complete %v, cut %v, %d bytes of text", name, rep.Complete, rep.Cut, len(rep.Text))
+			t.Errorf("%s: got complete %v, cut %v, %d bytes of text, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
 }
@@ -72,14 +72,14 @@ func TestLongCopies(t *testing.T) {
 			}
 		}
 		if held, most := r.MemoryBytes(), pieces*piece*11/10; held > most {
-			t.Errorf("%s: %d bytes held of %d", name, held, pieces*piece)
+			t.Errorf("%s: got %d bytes held, want at most %d", name, held, most)
 		}
 		if k.size >= 0 && grown > 1 {
-			t.Errorf("%s: grew %d times, although the length was announced", name, grown)
+			t.Errorf("%s: the buffer grew %d times, want at most once: the length was announced", name, grown)
 		}
 		if k.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {
-				t.Errorf("%s: %d bytes of text", name, len(rep.Text))
+				t.Errorf("%s: got %d bytes of text, want %d with the arguments", name, len(rep.Text), pieces*piece)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 		t.Fatalf("%+v: got error %v, body %s, want no error", edits, err, body)
 	}
 	if !bytes.Equal(r.Body, body) || !json.Valid(out) {
-		t.Fatalf("the body was changed, or is not JSON any more: %s", out)
+		t.Fatalf("Splice changed the body, or its output is not JSON: %s", out)
 	}
 	checkItems(t, r, out, edits)
 	left := out
@@ -121,12 +121,12 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 			}
 			at := strings.Index(raw, escaped(e.Text))
 			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
-				t.Fatalf("item %d has no %q: %s", i, e.Text, raw)
+				t.Fatalf("item %d lacks the inserted text %q: %s", i, e.Text, raw)
 			}
 			before = "changed"
 		}
 		if before == "" && raw != string(r.Raw(i)) && (i > 0 || added > 0 || r.Role(0) != wire.RoleSystem) {
-			t.Fatalf("item %d was %s and is %s", i, r.Raw(i), raw)
+			t.Fatalf("item %d without an insertion changed: got %s, want %s", i, raw, r.Raw(i))
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestSpliceOfRecordedRequests(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings in %s: %v", dir, err)
+		t.Fatalf("no recordings in %s: error %v", dir, err)
 	}
 	count := map[wire.Dialect]int{}
 	for _, file := range files {
@@ -236,7 +236,7 @@ func TestSpliceOfRecordedRequests(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Logf("%d requests of %s", count[d], d)
 		if count[d] == 0 {
-			t.Errorf("no request of %s", d)
+			t.Errorf("the recordings have no request of dialect %s", d)
 		}
 	}
 }

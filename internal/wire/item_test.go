@@ -93,10 +93,10 @@ func TestItemsOfEachDialect(t *testing.T) {
 				t.Errorf("\n got %+v\nwant %+v", got, c.want)
 			}
 			if r.Role(1) != c.want.Role {
-				t.Errorf("role %d", r.Role(1))
+				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)
 			}
 			if first, again := r.Item(1), r.Item(1); first != again {
-				t.Error("decoded twice")
+				t.Error("two calls of Item decoded the item twice")
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
 			beside := r.Item(0).Results[0].MediaHash
 			if (beside == 0) != (more == "") || seen[beside] {
-				t.Errorf("%s with %q: %d", c.dialect, more, beside)
+				t.Errorf("%s with %q: got hash %d of the other content, want a hash of its own, 0 without content", c.dialect, more, beside)
 			}
 			seen[beside] = true
 		}
@@ -163,13 +163,13 @@ func TestNewItemsOfARequest(t *testing.T) {
 				ids = append(ids, res.Result.CallID)
 			}
 			if r.New() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewWords(), c.words) || !reflect.DeepEqual(ids, c.results) {
-				t.Errorf("new %d last %d words %q results %q", r.New(), r.LastUser(), r.NewWords(), ids)
+				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want %d, %d, %q, %q", r.New(), r.LastUser(), r.NewWords(), ids, c.want, c.last, c.words, c.results)
 			}
 		})
 	}
 	delta := must(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Error("all of a delta is new")
+		t.Errorf("got New = %d and results %+v of a delta, want all items as new", delta.New(), delta.NewResults())
 	}
 }
 
@@ -179,7 +179,7 @@ func TestCallOfFindsTheNewestCall(t *testing.T) {
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)
 	for id, want := range map[string]string{"a": "second", "b/c": "slash", "d": "escaped", "e": "", "": "", "z": ""} {
 		if c, ok := r.CallOf(id); c.Name != want || ok != (want != "") {
-			t.Errorf("CallOf(%q) = %+v, %v", id, c, ok)
+			t.Errorf("CallOf(%q) = %+v, %v, want the call of %q", id, c, ok, want)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 	var got []string
 	for i, it := range k.Read() {
 		if it.Index != i {
-			t.Errorf("item %d has the index %d", i, it.Index)
+			t.Errorf("item %d: got Index = %d, want %d", i, it.Index, i)
 		}
 		got = append(got, it.Words)
 	}
@@ -77,7 +77,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if n := len((Kept[[]byte]{}).Read()); n != 0 {
-		t.Errorf("%d items of none", n)
+		t.Errorf("got %d items of an empty list, want none", n)
 	}
 }
 
@@ -92,11 +92,11 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 			t.Errorf(`%s: got %+v, want one entry in Calls, Calls[0].ID = "c" and Calls[0].Name = "f"`, d, it)
 		}
 		if DialectNamed(d.String()) != d {
-			t.Errorf("%s is not known by its name", d)
+			t.Errorf("DialectNamed(%q) = %v, want the dialect itself", d.String(), DialectNamed(d.String()))
 		}
 	}
 	if DialectNamed("none") != None || DialectNamed("") != None {
-		t.Error("a name of none")
+		t.Error("DialectNamed of an unknown or empty name is not None")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestKeptFindsTextCalls(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
-		t.Error("the call was found without the text that holds it")
+		t.Error("the call was found without the item that holds its text")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
-				t.Fatalf("%s is not in %s", call, item)
+				t.Fatalf("got the call %s, want a part of %s", call, item)
 			}
 		}
 	})
@@ -158,12 +158,12 @@ func TestElementsAreThoseOfTheArray(t *testing.T) {
 			t.Fatalf("%s: got ok %v, error %v, want ok = %v", array, ok, err, (err == nil))
 		}
 		if ok && !slices.EqualFunc(got, want, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Fatalf("%s is cut into %q", array, got)
+			t.Fatalf("%s: got elements %q, want %q", array, got, want)
 		}
 	})
 	for _, none := range []string{"", " ", "null", "{}", "7", "[1", "[1] 2"} {
 		if _, ok := Elements[[]byte]([]byte(none)); ok {
-			t.Errorf("%q is an array", none)
+			t.Errorf("Elements accepted %q, want a failure: not an array", none)
 		}
 	}
 }

@@ -46,11 +46,11 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
 		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.Lead != lead || res.Text != want {
-			t.Errorf("%s of %s: %q, %q", c.body, c.d, res.Lead, res.Text)
+			t.Errorf("%s of %s: got lead %q, text %q, want %q, %q", c.body, c.d, res.Lead, res.Text, lead, want)
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
-		t.Errorf("%s: the person's lead is %q", text, it.Lead)
+		t.Errorf("%s: got the lead %q of a person's words, want %q", text, it.Lead, lead)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestTrajectoryStepsAreRecognised(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q has the keys %v, the reply %s", done, r.Echo(0), keys)
+			t.Errorf("%q: got keys %v, want one of the reply %s = %v", done, r.Echo(0), keys, known)
 		}
 	}
 }

@@ -32,13 +32,13 @@ func counted(t *testing.T, m *Memory) (conversations int) {
 	for _, list := range m.checkpoints {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].n > k.n && list[i-1].start == k.start {
-				t.Errorf("%d bytes before %d", list[i-1].n, k.n)
+				t.Errorf("a copy of %d bytes is before a copy of %d bytes, want the shorter first", list[i-1].n, k.n)
 			}
 		}
 		conversations += len(list)
 	}
 	if m.size != sum {
-		t.Errorf("%d entries are counted, there are %d", m.size, sum)
+		t.Errorf("got size %d, want the sum of all copies, %d", m.size, sum)
 	}
 	return conversations
 }
@@ -58,7 +58,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	for n := range 10 {
 		r := parse(longConversation("one", n))
 		if have := counted(t, m); have != 1 {
-			t.Fatalf("after turn %d, memory has %d copies", n, have)
+			t.Fatalf("after turn %d: got %d copies in memory, want 1", n, have)
 		}
 		if want := xxhash.Sum64(r.Body[r.at(0).start-1 : len(r.Body)-1]); r.ListHash != want {
 			t.Fatalf("turn %d: hash %x, want %x", n, r.ListHash, want)
@@ -66,26 +66,26 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 	parse(longConversation("one", 9)) // a retry
 	if have := counted(t, m); have != 1 {
-		t.Errorf("after a retry, memory has %d copies", have)
+		t.Errorf("after a retry: got %d copies in memory, want 1", have)
 	}
 	branch := strings.Replace(string(longConversation("one", 9)), "go on 7", "go back", 1)
 	parse([]byte(branch))
 	parse([]byte(branch))
 	if have := counted(t, m); have != 2 {
-		t.Errorf("it and its branch are remembered %d times", have)
+		t.Errorf("after a branch: got %d copies in memory, want 2", have)
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
 		k := m.find(keyOf(m, 1, Chat, body), body)
 		if k == nil || k.n < len(longConversation("one", 9))-2 || k.n > len(body) {
-			t.Errorf("body %d continues from %+v", n, k)
+			t.Errorf("body %d: got the known beginning %+v, want the bytes of the longest earlier body", n, k)
 		}
 	}
 	shorter := longConversation("one", 3)
 	if k := m.find(keyOf(m, 1, Chat, shorter), shorter); k != nil {
-		t.Errorf("a body continues from %d bytes and has %d", k.n, len(shorter))
+		t.Errorf("a body of %d bytes continues from a copy of %d bytes, want no copy", len(shorter), k.n)
 	}
 	if k := m.find(keyOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
-		t.Error("the conversation of another client is continued")
+		t.Error("the copy of another client was found")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
 		if k := m.find(keyOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
-			t.Errorf("number %d is remembered: %v", n, k != nil)
+			t.Errorf("body %d in memory: got %v, want %v", n, k != nil, want)
 		}
 	}
 	m.size += memoryEntries // other conversations fill the memory
@@ -151,7 +151,7 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 		}
 	}
 	if k := found[0]; k.list[0].role != RoleUser {
-		t.Errorf("the first item of the known beginning has role %v", k.list[0].role)
+		t.Errorf("the first item of the known beginning has role %v, want %v", k.list[0].role, RoleUser)
 	}
 }
 
@@ -181,6 +181,6 @@ func TestMemoryOfATurnDoesNotGrowWithTheConversation(t *testing.T) {
 	}
 	short, long := perTurn(20), perTurn(1000)
 	if long > 2*short {
-		t.Errorf("a turn after 1000 turns allocates %d bytes, after 20 turns %d", long, short)
+		t.Errorf("a turn after 1000 turns allocates %d bytes, want at most twice the %d bytes after 20 turns", long, short)
 	}
 }

@@ -30,7 +30,7 @@ func same(t interface {
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
-			t.Fatalf("%q: hash of item %d", body, i)
+			t.Fatalf("%q: item %d has another hash with a memory than without", body, i)
 		}
 	}
 	if len(want.scan.results) == 0 {
@@ -103,12 +103,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	for _, list := range m.checkpoints {
 		if len(list) > memoryBucket {
-			t.Errorf("%d in a bucket", len(list))
+			t.Errorf("got %d entries in a bucket, want at most %d", len(list), memoryBucket)
 		}
 	}
 	m.size = memoryEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
-		t.Errorf("%d buckets, %v", len(m.checkpoints), err)
+		t.Errorf("got %d buckets, error %v, want at most 1 and no error", len(m.checkpoints), err)
 	}
 }
 
@@ -127,10 +127,10 @@ func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 		}
 	}
 	if grown := int64(heap()) - int64(before); grown > conversations*8<<10 {
-		t.Errorf("%d conversations hold %d KiB", conversations, grown>>10)
+		t.Errorf("%d conversations hold %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
 	}
 	if m.size > memoryEntries || len(m.checkpoints) != conversations {
-		t.Errorf("%d entries of %d conversations", m.size, len(m.checkpoints))
+		t.Errorf("got %d entries of %d conversations, want at most %d of %d", m.size, len(m.checkpoints), memoryEntries, conversations)
 	}
 }
 
@@ -147,6 +147,6 @@ func heap() uint64 {
 func TestModelIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {
-		t.Errorf("%d bytes, %v", len(r.Model), err)
+		t.Errorf("got a model name of %d bytes, error %v, want at most 1024 bytes of valid UTF-8", len(r.Model), err)
 	}
 }

@@ -19,13 +19,13 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 			s.room(len(piece))
 			s.text = append(s.text, piece...)
 			if got, want := s.whole(), valid([]byte(text[:at+len(piece)])); got != want || s.whole() != want {
-				t.Fatalf("%.30q is whole after %d bytes: %v", text, at+len(piece), got)
+				t.Fatalf("%.30q: got whole = %v after %d bytes, want %v", text, got, at+len(piece), want)
 			}
 		}
 	}
 	for _, text := range []string{"", "{", "]", `{"a":1`, "{}{}", "{" + strings.Repeat("x", shortValue) + "}"} {
 		if s := (&replyItem{text: []byte(text)}); s.whole() {
-			t.Errorf("%.30q is whole", text)
+			t.Errorf("%.30q: got whole = true, want false", text)
 		}
 	}
 }
@@ -42,6 +42,6 @@ func TestNamedPiecesAreLinear(t *testing.T) {
 	_, _ = r.Write([]byte(stream))
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(stream)) {
-		t.Errorf("%d bytes allocated for a stream of %d", took, len(stream))
+		t.Errorf("%d bytes were allocated for a stream of %d, want at most 20 times the length", took, len(stream))
 	}
 }

@@ -89,7 +89,7 @@ func TestRepliesAreCutAtTheLimit(t *testing.T) {
 		_, _ = r.Write([]byte("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
 		rep := r.Reply()
 		if !rep.Cut || !rep.Complete || rep.ID != "c1" || !strings.HasPrefix(strings.Repeat("日本é", 40), rep.Text) || len(rep.Text) > limit || strings.ContainsRune(rep.Text, '\uFFFD') {
-			t.Errorf("with a limit of %d: %+v", limit, rep)
+			t.Errorf("limit %d: got %+v, want a complete reply cut between two characters", limit, rep)
 		}
 	}
 }

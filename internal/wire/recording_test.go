@@ -95,7 +95,7 @@ func TestWrappersOfAgents(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripWords("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%q, %v of %s", words, out, tag)
+			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and one removed piece", tag, words, out)
 		}
 	}
 	for text, want := range map[string]string{

@@ -36,7 +36,7 @@ func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
 	if err != nil || len(files) == 0 {
-		tb.Fatalf("no golden replies: %v", err)
+		tb.Fatalf("no golden replies: error %v", err)
 	}
 	var out []goldenReply
 	for _, f := range files {
@@ -86,11 +86,11 @@ func TestReplyEndsAtTheLastEventOnly(t *testing.T) {
 		r := NewReplyReader(c.dialect, -1, 1000)
 		_, _ = r.Write([]byte(c.before))
 		if r.Ended() {
-			t.Errorf("%s: ended too early", c.dialect)
+			t.Errorf("%s: got Ended = true before the last event, want false", c.dialect)
 		}
 		_, _ = r.Write([]byte(c.end))
 		if !r.Ended() || !r.Reply().Complete {
-			t.Errorf("%s: the end was not seen", c.dialect)
+			t.Errorf("%s: got Ended = %v, Complete = %v after the last event, want both true", c.dialect, r.Ended(), r.Reply().Complete)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func TestHugeLine(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := read(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("pieces of %d, small limit: cut %v complete %v text %q calls %d", n, small.Cut, small.Complete, small.Text, len(small.Calls))
+			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, want true, true, ab, 0", n, small.Cut, small.Complete, small.Text, len(small.Calls))
 		}
 		big := read(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("pieces of %d, big limit: cut %v complete %v calls %d", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want true, true, 1", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
@@ -126,12 +126,12 @@ func TestHugeLastEvent(t *testing.T) {
 	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
 	_, _ = over.Write([]byte("\"}\n"))
 	if rep := over.Reply(); !rep.Cut || !rep.Complete {
-		t.Errorf("a long JSON body: %+v", rep)
+		t.Errorf("a JSON body beyond the limit: got %+v, want Cut and Complete = true", rep)
 	}
 	cut := NewReplyReader(Responses, -1, 1000)
 	_, _ = cut.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
 	if rep := cut.Reply(); rep.Complete {
-		t.Error("a long JSON body that was cut counts as whole")
+		t.Error("a JSON body that the upstream cut: got Complete = true, want false")
 	}
 }
 
@@ -144,10 +144,10 @@ func TestLimit(t *testing.T) {
 		}
 		rep := read(Chat, []byte(stream.String()), limit, 1000)
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
-			t.Errorf("limit %d: %d bytes kept, cut %v: %q", limit, len(rep.Text), rep.Cut, rep.Text)
+			t.Errorf("limit %d: got %d bytes, cut %v, text %q, want at most the limit, true, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
 		if limit >= 200 && len(rep.Text) < limit-itemCost-3 {
-			t.Errorf("limit %d: only %d bytes kept", limit, len(rep.Text))
+			t.Errorf("limit %d: got %d bytes, want at least %d", limit, len(rep.Text), limit-itemCost-3)
 		}
 	}
 	var calls strings.Builder
@@ -155,7 +155,7 @@ func TestLimit(t *testing.T) {
 		calls.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"id":"x","function":{"name":"f"}},{"id":"y","function":{"name":"f"}}]}}]}` + "\n\n")
 	}
 	if rep := read(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/itemCost {
-		t.Errorf("%d calls kept", len(rep.Calls))
+		t.Errorf("got %d calls, want at most %d", len(rep.Calls), 10_000/itemCost)
 	}
 }
 
@@ -164,10 +164,10 @@ func TestEchoReplyIsMadeOnce(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := EchoReply(rep, "")
 	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
-		t.Errorf("%v allocations for keys that are known", n)
+		t.Errorf("got %v allocations for known keys, want none", n)
 	}
 	if begun := EchoReply(rep, "it begins: "); len(begun) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
-		t.Errorf("keys %q, with a prefill %q", first, begun)
+		t.Errorf("got keys %q without and %q with a prefilled text, want one more key with the text", first, begun)
 	}
 }
 
@@ -205,19 +205,19 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			keys := must(t, c.dialect, c.request).Echo(0)
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
-				t.Fatalf("the request's keys are %q", keys)
+				t.Fatalf("got keys %q of the request, want the first to begin with %q", keys, c.want)
 			}
 			replied := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("the reply's keys are %q, the request's %q", replied, keys)
+				t.Errorf("got keys %q of the reply, want %q of the request's", replied, keys[:1])
 			}
 		})
 	}
 	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
-		t.Errorf("a text that was cut is not a key: %q", got)
+		t.Errorf("the keys of a cut text: got %q, want the reply id only", got)
 	}
 	if got := EchoReply(&Reply{Text: " "}, ""); len(got) != 0 {
-		t.Errorf("an empty text is not a key: %q", got)
+		t.Errorf("the keys of an empty text: got %q, want none", got)
 	}
 }
 
@@ -265,7 +265,7 @@ func FuzzReply(f *testing.F) {
 			size += len(c.Args)
 		}
 		if size > int(limit) {
-			t.Fatalf("%d bytes kept, the limit is %d", size, limit)
+			t.Fatalf("got %d bytes, want at most %d", size, limit)
 		}
 	})
 }
@@ -287,7 +287,7 @@ data: [DONE]
 	_, _ = r.Write([]byte(stream))
 	rep := r.Reply()
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
-		t.Errorf("the first choice: %+v", rep)
+		t.Errorf("got %+v, want the text of the first choice and Choices = 3", rep)
 	}
 	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {

@@ -76,13 +76,13 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoRun || !r.Delta {
-		t.Errorf("model %q norun %v delta %v", r.Model, r.NoRun, r.Delta)
+		t.Errorf("got model %q, NoRun %v, Delta %v, want m1, true, true", r.Model, r.NoRun, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
-		t.Errorf("hints %+v", r.Hints)
+		t.Errorf("got hints %+v, want %+v", r.Hints, want)
 	}
 	if want := []string{"a", "b", "patch", "web_search"}; !reflect.DeepEqual(r.Tools, want) {
-		t.Errorf("tools %q", r.Tools)
+		t.Errorf("got tools %q, want %q", r.Tools, want)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 		}
 	}
 	if r := must(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
-		t.Errorf("chat has no such item: %q", r.Tools)
+		t.Errorf("got tools %q of a chat item, want none", r.Tools)
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("its tools are not counted: %v", err)
+		t.Errorf("got error %v, want an Uninspected error: the tools of the item count", err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestParseIgnoresOddTypes(t *testing.T) {
 		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false and Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
-		t.Errorf("tools %q", r.Tools)
+		t.Errorf("got tools %q, want old", r.Tools)
 	}
 }
 
@@ -165,13 +165,13 @@ func TestToolNames(t *testing.T) {
 	messages := must(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
 		{"name":"z"},{"name":"c","type":"x_20250101"}]}`)
 	if want := []string{"b", "c", "z"}; !reflect.DeepEqual(chat.Tools, want) || !reflect.DeepEqual(messages.Tools, want) {
-		t.Errorf("chat %q messages %q", chat.Tools, messages.Tools)
+		t.Errorf("got tools %q of chat and %q of messages, want %q", chat.Tools, messages.Tools, want)
 	}
 	if chat.ToolsHash != messages.ToolsHash {
-		t.Error("the same names have two hashes")
+		t.Error("equal names of tools have two hashes")
 	}
 	if none := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
-		t.Errorf("no tools: %q %x", none.Tools, none.ToolsHash)
+		t.Errorf("got tools %q, hash %x of an empty list, want none and another hash", none.Tools, none.ToolsHash)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestListHash(t *testing.T) {
 	}
 	// Pinned: hashes are stored, and the next release must compute the same.
 	if a.ListHash != 0x73b892c991e6ffbe {
-		t.Errorf("the hash changed: %#x", a.ListHash)
+		t.Errorf("got the hash %#x, want 0x73b892c991e6ffbe: stored hashes would lose their meaning", a.ListHash)
 	}
 }
 
@@ -194,10 +194,10 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 		t.Errorf("got r.Raw(0) %s, r.Raw(1) %s, want string(r.Raw(0)) = `{\"role\":\"user\",\"content\":\"a\"}` and string(r.Raw(1)) = `{ \"role\":\"assistant\" }`", r.Raw(0), r.Raw(1))
 	}
 	if s := must(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
-		t.Errorf("string input: %s", s.Raw(0))
+		t.Errorf("got %s of a string input, want one item of the user with the string", s.Raw(0))
 	}
 	if e := must(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
-		t.Error("empty input")
+		t.Errorf("got %d items of an empty input, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.New(), e.LastUser())
 	}
 }
 
@@ -213,13 +213,13 @@ func walk(t *testing.T, r *Request) {
 		_ = r.Echo(i)
 		if a := r.AnchorAt(i, ""); it.HasText {
 			if j, block, ok := r.Find(a); !ok || j != i || block != -1 {
-				t.Fatalf("item %d is not where its anchor says: %d %d %v", i, j, block, ok)
+				t.Fatalf("the anchor of item %d is found in item %d, block %d, %v, want its own item", i, j, block, ok)
 			}
 		}
 		for _, res := range it.Results {
 			_, _ = r.CallOf(res.CallID)
 			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.takes(i, res) && res.CallID != "" {
-				t.Fatalf("the result of %q in item %d is not found", res.CallID, i)
+				t.Fatalf("the anchor of result %q in item %d is not found", res.CallID, i)
 			}
 		}
 	}
@@ -234,13 +234,13 @@ func FuzzParse(f *testing.F) {
 		r, err := Parse(Dialect(d%4), body)
 		var u *Uninspected
 		if err != nil && !errors.As(err, &u) {
-			t.Fatalf("another error: %v", err)
+			t.Fatalf("got error %v, want an Uninspected error", err)
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatal("accepted text that encoding/json refuses")
+			t.Fatal("Parse accepted text that encoding/json refuses")
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatal("refused text that encoding/json accepts")
+			t.Fatal("Parse refused text that encoding/json accepts")
 		case err == nil:
 			walk(t, r)
 		}
@@ -268,7 +268,7 @@ func TestFormOfTheAnswer(t *testing.T) {
 		for _, body := range []string{"{" + c.more + "," + list + "}", "{" + list + "," + c.more + "}"} {
 			r := must(t, c.d, body)
 			if r.RequiresJSON() != c.shaped || r.RequiresTool() != c.forced {
-				t.Errorf("%s: shaped %v, forced %v", body, r.RequiresJSON(), r.RequiresTool())
+				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), c.shaped, c.forced)
 			}
 		}
 	}

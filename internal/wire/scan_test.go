@@ -37,15 +37,15 @@ func TestStringEndAtEveryOffset(t *testing.T) {
 func TestDepthIsBounded(t *testing.T) {
 	nest := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	if !valid(nest(maxDepth)) {
-		t.Error("the depth that is allowed is refused")
+		t.Errorf("a value of the greatest depth, %d, is refused", maxDepth)
 	}
 	if valid(nest(maxDepth + 1)) {
-		t.Error("one level more is accepted")
+		t.Errorf("a value of depth %d is accepted, want a refusal", maxDepth+1)
 	}
 	for _, open := range []string{"[", `{"a":`, `[{"messages":`} {
 		s := scanner{b: []byte(strings.Repeat(open, 1<<20))}
 		if s.value(0, 0) >= 0 || !s.deep {
-			t.Errorf("%d times %s: deep=%v", 1<<20, open, s.deep)
+			t.Errorf("%d times %s: got deep = %v, want a refusal as too deep", 1<<20, open, s.deep)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func FuzzValid(f *testing.F) {
 			t.Fatalf("valid(%q) = %v, encoding/json says %v", b, got, want)
 		}
 		if got && !gjson.ValidBytes(b) {
-			t.Fatalf("gjson refuses %q", b)
+			t.Fatalf("valid accepted %q, which gjson refuses", b)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 			t.Errorf("%.90q reads as %q, want %q", text, got, want)
 		}
 		if asked, _, ok := scratchpad(text); ok && it.Words != asked {
-			t.Errorf("the words of %.60q are %q", text, it.Words)
+			t.Errorf("%.60q: got words %q, want %q", text, it.Words, asked)
 		}
 	}
 }
@@ -48,14 +48,14 @@ func TestScratchpadSplicePlaces(t *testing.T) {
 			words = r.Item(0).Words
 		}
 		if r.Item(0).Words != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
-			t.Fatalf("after %d steps it reads as %+v", n, r.Item(0))
+			t.Fatalf("after %d steps: got %+v, want the words, %d results and the unchanged text", n, r.Item(0), n)
 		}
 		for i, res := range r.Item(0).Results {
 			a := r.AnchorAt(0, res.CallID)
 			item, block, ok := r.Find(a)
 			out, err := r.Splice(nil, []Edit{{Item: item, Block: block, Text: "HERE "}})
 			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation:HERE  came %d", i)) {
-				t.Errorf("result %d of %d: %v %v: %s", i, n, ok, err, out)
+				t.Errorf("result %d of %d: found %v, error %v, want the text before the result: %s", i, n, ok, err, out)
 			}
 		}
 		text += fmt.Sprintf(" I act\nAction: f\nAction Input: %d\nObservation: came %d\nThought:", n, n)

@@ -92,11 +92,11 @@ func TestParseUnusualBodies(t *testing.T) {
 				t.Errorf("%s is read as\n%s, want\n%s", body, got, c.want)
 			}
 			if out, err := r.Splice(nil, nil); err != nil || string(out) != body {
-				t.Errorf("%s becomes %s: %v", body, out, err)
+				t.Errorf("%s: got %s, error %v, want the body unchanged", body, out, err)
 			}
 			for i := range r.Len() {
 				if r.Hash(i) != parse(t, c.dialect, body).Hash(i) {
-					t.Errorf("item %d of %s has another hash", i, body)
+					t.Errorf("item %d of %s has another hash after a second parse", i, body)
 				}
 			}
 		}
@@ -134,7 +134,7 @@ func TestHashOfReturnedItemsIsStable(t *testing.T) {
 		{wire.Responses, `{"type":"reasoning","id":"a","summary":[]}`, `{"summary":[],"type":"reasoning","id":"b","status":"completed"}`, true},
 	} {
 		if got := hash(c.dialect, c.a) == hash(c.dialect, c.b); got != c.same {
-			t.Errorf("%s and %s are the same: %v", c.a, c.b, got)
+			t.Errorf("%s and %s: got equal hashes = %v, want %v", c.a, c.b, got, c.same)
 		}
 	}
 }

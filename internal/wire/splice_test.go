@@ -183,16 +183,16 @@ func TestSpliceRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := must(t, c.dialect, c.body)
 			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
-				t.Errorf("spliced: %s", got)
+				t.Errorf("got %s, error %v, want the destination unchanged and an error", got, err)
 			}
 			if it := c.item; it == 0 {
 				for _, res := range r.Item(0).Results {
 					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
-						t.Error("the result is found where no text can be put")
+						t.Error("Find found a result that accepts no text")
 					}
 				}
 				if c.block < 0 && r.Item(0).HasText {
-					t.Error("the item is marked as having a place")
+					t.Error("the item reports a place for text, want none")
 				}
 			}
 		})
@@ -214,14 +214,14 @@ func TestStripRefuses(t *testing.T) {
 	body := []byte(`{"messages":[{"role":"user","content":"words"},{"role":"tool","content":[]},{"role":"user","content":[{"type":"text","text":"w"}]}]}`)
 	for _, e := range []Edit{{0, -1, "other"}, {1, 0, "x"}, {2, -1, "x"}, {3, -1, "x"}, {0, 0, "words"}} {
 		if out, err := Strip(Chat, body, []Edit{e}); err == nil {
-			t.Errorf("%+v was taken out: %s", e, out)
+			t.Errorf("Strip removed %+v: got %s, want an error", e, out)
 		}
 	}
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
-		t.Error("a body that is not JSON")
+		t.Error("Strip accepted a body that is not JSON")
 	}
 	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
-		t.Error("nothing to take out")
+		t.Errorf("Strip without a dialect: got %s, error %v, want the body unchanged", out, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestStripUndoesSplice(t *testing.T) {
 			t.Fatalf("splice %+v: %v: %s", edits, err, body)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("not JSON any more: %s", out)
+			t.Fatalf("the spliced body is not JSON: %s", out)
 		}
 		back, err := Strip(d, out, edits)
 		if err != nil || string(back) != body {
@@ -272,7 +272,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
-				t.Fatalf("item %d is another one\n%s\n%s", i, r.Raw(i), spliced.Raw(i))
+				t.Fatalf("item %d has another hash or other words after an insertion\nbefore %s\nafter %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}
 	})
@@ -304,10 +304,10 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("a place that was promised is not there: %v", err)
+			t.Fatalf("Splice refused a place that Find returned: %v", err)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("not JSON any more: %q", out)
+			t.Fatalf("the spliced body is not JSON: %q", out)
 		}
 		back, err := Strip(r.Dialect, out, edits)
 		if err != nil || !bytes.Equal(back, body) {

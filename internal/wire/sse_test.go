@@ -98,6 +98,6 @@ func TestSSEReleasesItsMemory(t *testing.T) {
 	s.write([]byte("data: " + strings.Repeat("x", 1<<19)))
 	s.write([]byte(strings.Repeat("x", 1<<18) + "\n\n"))
 	if cap(s.line) > keptBuffer || cap(s.data) > keptBuffer {
-		t.Errorf("after a long event %d and %d bytes are held", cap(s.line), cap(s.data))
+		t.Errorf("after a long event: got buffers of %d and %d bytes, want at most %d", cap(s.line), cap(s.data), keptBuffer)
 	}
 }

@@ -35,7 +35,7 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 				break
 			}
 			if end := stringEnd(body, 2); end != first.end {
-				t.Fatalf("stringEnd says %d, the cursor %d: %q", end, first.end, body)
+				t.Fatalf("stringEnd = %d, want the cursor's end %d: %q", end, first.end, body)
 			}
 		}
 	})

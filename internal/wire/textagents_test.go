@@ -445,7 +445,7 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 		_, _ = reader.Write(raw)
 		known := wire.EchoReply(reader.Reply(), "")
 		if !slices.ContainsFunc(r.Echo(i), func(key string) bool { return slices.Contains(known, key) }) {
-			t.Errorf("answer %d has the keys %v, its reply %v", i, r.Echo(i), known)
+			t.Errorf("answer %d: got keys %v, want one of the reply's %v", i, r.Echo(i), known)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
 			if !ok || item != i || res.WithCall && block != res.Block {
-				t.Errorf("result %q of item %d is found at %d, %d: %v", res.Text, i, item, block, ok)
+				t.Errorf("result %q of item %d: found in item %d, block %d, %v, want its own item", res.Text, i, item, block, ok)
 			}
 			if !res.WithCall || res.Block < 0 {
 				continue
@@ -467,7 +467,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			first, _, _ := strings.Cut(res.Text, "\n")
 			if at := strings.Index(string(out), "HERE "); err != nil || !strings.HasPrefix(strings.TrimLeft(string(out[at+5:]), " "), first) {
-				t.Errorf("text for %q goes elsewhere: %s, %v", res.Text, out, err)
+				t.Errorf("the text for result %q is not directly before the result: %s, error %v", res.Text, out, err)
 			}
 		}
 	}

@@ -23,18 +23,18 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 			r := repeatedCall(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
 			it := r.Item(4)
 			if !it.ResultInferred() || len(it.Results) != 1 || it.Results[0].Text != "nothing was found" {
-				t.Errorf("%s as %s: %+v", key, form, it.Results)
+				t.Errorf("%s as %s: got results %+v, want one inferred result", key, form, it.Results)
 				continue
 			}
 			if c, ok := r.CallOf(it.Results[0].CallID); !ok || c.Name != "search" || form == "an object" && c.Args != `{"q":1}` {
-				t.Errorf("%s as %s: %+v, %v", key, form, c, ok)
+				t.Errorf("%s as %s: got call %+v, found %v, want the call of search", key, form, c, ok)
 			}
 		}
 	}
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
-			t.Errorf("%s is taken for an argument", key)
+			t.Errorf("%s was read as an argument, and the repeated call was missed", key)
 		}
 	}
 	for name, answer := range map[string]func(n int) string{
@@ -44,7 +44,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
 	} {
 		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
-			t.Errorf("%s: the text is read as a call", name)
+			t.Errorf("%s: the text was read as a call, want words", name)
 		}
 	}
 	counted := chatOf(t, `U find it
@@ -53,7 +53,7 @@ U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
 	if !counted.Item(4).ResultInferred() {
-		t.Error("an answer that differs in seconds is no repetition")
+		t.Error("an answer that differs only in seconds was not counted as a repetition")
 	}
 }
 
@@ -92,11 +92,11 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
 			if taken += len(s.Text); !strings.Contains(k.text, s.Text) {
-				t.Errorf("%s: %q is missing", name, s.Text)
+				t.Errorf("%s: the removed piece %q is not in the text", name, s.Text)
 			}
 		}
 		if words != k.words || !slices.Equal(kinds, k.kinds) || taken > len(k.text) {
-			t.Errorf("%s: %q without %q", name, words, kinds)
+			t.Errorf("%s: got words %q, removed kinds %q, want %q, %q", name, words, kinds, k.words, k.kinds)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
 			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
-				t.Errorf("%s: the call of %q is not found", name, res.Text)
+				t.Errorf("%s: the call of result %q is not found", name, res.Text)
 			}
 			if body != "" {
 				body += " | "

@@ -32,26 +32,26 @@ func TestResultsWithoutIDs(t *testing.T) {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
 		if !ok || c.Name != want || !wire.Unnamed(id) || names[id] {
-			t.Errorf("result %d answers %q: %+v, %v", i, id, c, ok)
+			t.Errorf("result %d has the id %q: got call %+v, found %v, want %s under an unused id", i, id, c, ok, want)
 		}
 		names[id] = true
 		if id != wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3) {
-			t.Errorf("result %d is named %q", i, id)
+			t.Errorf("result %d: got id %q, want %q", i, id, wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3))
 		}
 	}
 	longer := parse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
-			t.Errorf("result %d is found at %d, %d: %v (%+v)", i, item, block, ok, a)
+			t.Errorf("result %d in the longer list: found at item %d, block %d, %v, want item %d (anchor %+v)", i, item, block, ok, i+1, a)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("result %d is found at %d, at its place = %v", i, item, ok)
+			t.Errorf("result %d: found at item %d, %v, want its own item", i, item, ok)
 		}
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
-		t.Errorf("the fourth of one result is found at %d", item)
+		t.Errorf("the fourth of equal results was found at item %d of a list with one", item)
 	}
 }
 
@@ -64,12 +64,12 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("%s has the keys %v, the reply %v", args, echo, keys)
+			t.Errorf("%s: got keys %v, want one of the reply's %v = %v", args, echo, keys, known)
 		}
 	}
 	a, b := wire.EchoCall(&wire.Call{Name: "g", Args: " x "}), wire.EchoCall(&wire.Call{Name: "g", Args: "x"})
 	if a != b || a == wire.EchoCall(&wire.Call{Name: "g", Args: "y"}) || a == wire.EchoCall(&wire.Call{Name: "h", Args: "x"}) || !slices.Contains(keys, "t:"+a) {
-		t.Error("calls differ by more than their names and arguments")
+		t.Error("EchoCall depends on more than name and arguments, or on less")
 	}
 }
 
@@ -99,14 +99,14 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.begun)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("%q after %q is read as %q: known %v", c.answered, c.begun, c.back, got)
+			t.Errorf("%q after the prefilled %q and returned as %q: got known = %v, want %v", c.answered, c.begun, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
 	if echo := listed.Echo(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
-		t.Errorf("calls in a text have the keys %v", echo)
+		t.Errorf("got keys %v, want call_1, call_2 and one bounded key", echo)
 	}
 }
 
