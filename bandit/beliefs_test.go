@@ -39,7 +39,7 @@ func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
 			delta("a@1", "nu", 1, 4000*trial.One),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
-			t.Errorf("%+v: %+v, %v standard deviations", k, p, p.Mean/math.Sqrt(p.Var))
+			t.Errorf("%+v: got Trusted = %v with a mean of %v standard deviations, want Trusted = %v", k, p.Trusted, p.Mean/math.Sqrt(p.Var), k.want)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
-		t.Fatalf("no turn was seen: %+v, %+v", a, b)
+		t.Fatalf("the change of the effect moved no belief: got means %v and %v, want the first lower", a.Mean, b.Mean)
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
@@ -96,9 +96,8 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 	}
 }
 
-// The past belief about an successor depends on the counters of its parent alone, like the rest of its
-// row.
-func TestHeirsPastBeliefUsesTheCountersAlone(t *testing.T) {
+// The past belief about a successor depends on the counters of its parent alone.
+func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
 	successor := lesson("successor")
@@ -106,6 +105,6 @@ func TestHeirsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	before := c.MeanAt(successor, 4)
 	c.AddProvisional(hadA(0.5), 1, 1)
 	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("%v, was %v", got, before)
+		t.Errorf("got the successor's past mean %v, want %v as before", got, before)
 	}
 }

@@ -37,7 +37,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 		t.Errorf("it harms, and is believed to help: %+v, was %+v", p, before)
 	}
 	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
-		t.Errorf("the report has forgotten: %+v", s.Days)
+		t.Errorf("the report lost sessions of the first day: got %+v, want N1 = 3000", s.Days)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 	}
 	for i := 1; i < len(injected); i++ {
 		if injected[i] <= injected[i-1] || days[i] < days[i-1] {
-			t.Fatalf("snapshot %d: %v, %v", i, injected, days)
+			t.Fatalf("snapshot %d: got injected %v and days %v, want both in ascending order", i, injected, days)
 		}
 	}
 	if last := injected[len(injected)-1]; last < 17_000 {

@@ -39,11 +39,11 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 		was = p
 	}
 	if !was.Benched {
-		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
+		t.Fatalf("after 200 sessions 20 points below expectation: got %+v, want Benched = true", was)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Benched {
-		t.Errorf("it did well since: %+v", p)
+		t.Errorf("after good sessions: got %+v, want Benched = false", p)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
 		if a.Base < 0 || a.Base > 1 {
-			t.Fatalf("baseline %v", a.Base)
+			t.Fatalf("got baseline %v, want 0 to 1", a.Base)
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
@@ -108,7 +108,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
-			t.Fatalf("refitted: %+v", p)
+			t.Fatalf("after a refit: got %+v, want a finite mean and a positive variance", p)
 		}
 		c.Maxima(time.Unix(0, 0))
 	})
@@ -157,7 +157,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		}
 	}
 	if trial.Day(time.Unix(-1, 0)) != 0 || trial.Day(time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)) != 20454 || trial.Day(time.Unix(math.MaxInt64, 0)) != math.MaxInt32 {
-		t.Error("days are miscounted")
+		t.Error("Day is wrong before 1970, on 2026-01-01 or at the last time")
 	}
 }
 
@@ -225,11 +225,11 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {
-		t.Error("SetPriors")
+		t.Errorf("got priors %+v after SetPriors, want %+v", c.Priors(), p)
 	}
 	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
-		t.Errorf("invalid priors are used: %+v", got)
+		t.Errorf("got priors %+v after invalid ones, want the defaults", got)
 	}
 }
 
@@ -241,11 +241,11 @@ func TestResidualVariance(t *testing.T) {
 	add(1000, "told", 1)
 	add(1000, "res2", 0.02)
 	if got := c.Refit().Sigma2; got != 0.24 {
-		t.Errorf("binary rewards: %v", got)
+		t.Errorf("binary rewards: got a variance of %v, want 0.24", got)
 	}
 	add(900, "graded", 1)
 	if got := c.Refit().Sigma2; !close6(got, 0.02) {
-		t.Errorf("graded rewards: %v", got)
+		t.Errorf("graded rewards: got a variance of %v, want 0.02", got)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
 		b, w := publish(k.n, k.better, k.worse)
 		if (w > b) != k.caution {
-			t.Errorf("%+v: published %v %v", k, b, w)
+			t.Errorf("%+v: got %v and %v published harm, want a caution = %v", k, b, w, k.caution)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 		a := trial.Assignment{}
 		got := slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
 		if !slices.Equal(got, []string{"b", "c", "d"}) {
-			t.Fatalf("picked %v", got)
+			t.Fatalf("picked %v, want b, c and d", got)
 		}
 		a = trial.Assignment{}
 		if got = slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("f"), 1)); got != nil {
@@ -134,7 +134,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 		if a.Control {
 			control++
 			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
-				t.Fatalf("a control session: %+v", a)
+				t.Fatalf("a control session: got %+v, want 5 matches and no pick", a)
 			}
 		}
 		for _, p := range ps {
@@ -180,11 +180,11 @@ func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 			t.Errorf("%s, trusted: %v, want %v", objective, got, want)
 		}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
-			t.Errorf("%s, proven: %v", objective, got)
+			t.Errorf("%s: got epsilon %v for a proven lesson, want 0.05", objective, got)
 		}
 	}
 	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Action{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
-		t.Errorf("a trial: %v", got)
+		t.Errorf("got epsilon %v in a trial, want 0.5", got)
 	}
 }
 
@@ -199,13 +199,13 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		a := trial.Assignment{}
 		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
-			t.Fatalf("picked %v", ps)
+			t.Fatalf("picked %v, want b first of two", ps)
 		}
 		probed[ps[1]]++
 	}
 	// x and y have the same uncertainty: each is the best of the three in (1 - 0.38*0.38)/2 of the draws
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
-		t.Errorf("probed %v of 20000", probed)
+		t.Errorf("probed %v of 20000, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("the baseline is %v, was %v", a.Base, base)
+		t.Errorf("got baseline %v, want %v as at the first decision", a.Base, base)
 	}
 	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
 		t.Errorf("%+v, want an offset of %v", later, base+0.1)
@@ -272,7 +272,7 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 		t.Fatalf("one of 2K = 6 was left, got %v", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
-		t.Fatalf("2K are spent: %v", slugs(got))
+		t.Fatalf("after 2K picks: got picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
 	}
 }
 
@@ -306,7 +306,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	cfg.Control = 1
 	a = trial.Assignment{}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
-		t.Error("picked in a control session")
+		t.Error("the warning was picked in a control session")
 	}
 }
 
@@ -332,7 +332,7 @@ func TestObjectives(t *testing.T) {
 		t.Errorf("all picks by confidence, then slug: %v", got)
 	}
 	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
-		t.Errorf("random favours: %v", got)
+		t.Errorf("got first picks %v, want each lesson at least 400 times", got)
 	}
 	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
 		t.Errorf("raw does not follow the raw reward: %v", got)
@@ -351,7 +351,7 @@ func TestGammaDraw(t *testing.T) {
 		}
 		m := sum / n
 		if v := sq/n - m*m; math.Abs(m-shape) > 5*math.Sqrt(shape/n) || math.Abs(v/shape-1) > 0.1 {
-			t.Errorf("shape %v: mean %v, variance %v", shape, m, v)
+			t.Errorf("shape %v: got mean %v and variance %v, want the shape for both", shape, m, v)
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	check(ps[0], want["a"], -0.1)
 	check(ps[1], want["b"], 0.05)
 	if math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("global centre %v", a.C)
+		t.Errorf("got global centre %v, want %v", a.C, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
@@ -425,21 +425,21 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			was := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
-				t.Fatal("control or baseline moved")
+				t.Fatalf("a later turn changed Control or Base: got %+v, want %+v", a, was)
 			}
 			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
-				t.Fatal("a pick moved")
+				t.Fatalf("a later turn changed a pick: got %+v, want %+v first", a.Picks, was.Picks)
 			}
 			if len(a.Picks)-len(was.Picks) != len(ps) {
 				t.Fatal("the returned picks are not the new picks")
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("a repeated turn made a decision")
+				t.Fatal("a repeated turn made a new decision")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}
 		if !reflect.DeepEqual(a, replay) {
-			t.Fatal("a replay decides otherwise")
+			t.Fatalf("a replay decided differently: got %+v, want %+v", replay, a)
 		}
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
@@ -449,7 +449,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			seen[p.Slug] = true
 		}
 		if bandit.Spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("%d picks with K %d, control %v", bandit.Spent(&a), cfg.K, a.Control)
+			t.Fatalf("got %d picks with K = %d, control %v, want at most 2K, and none in control", bandit.Spent(&a), cfg.K, a.Control)
 		}
 	})
 }

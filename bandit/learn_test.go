@@ -19,7 +19,7 @@ func TestUpliftLearnsWhereRawFails(t *testing.T) {
 	}
 	t.Logf("gain per session: %v", gain)
 	if gain[bandit.Uplift] < 0.02 {
-		t.Errorf("uplift gains %.4f a session", gain[bandit.Uplift])
+		t.Errorf("uplift gains %.4f of reward per session, want at least 0.02", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
 		t.Errorf("raw gains %.4f, uplift %.4f: the world is not a test", gain[bandit.Raw], gain[bandit.Uplift])

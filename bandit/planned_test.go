@@ -53,7 +53,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 			continue
 		}
 		if c.Posterior(k).Reached {
-			t.Fatalf("ended after %d", rewarded)
+			t.Fatalf("the trial ended after %d rewarded picks, want later", rewarded)
 		}
 		rewarded++
 		if rewarded > 40 {
@@ -76,7 +76,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
-		t.Error("a withdrawn reward still counts")
+		t.Error("a withdrawn reward counts towards the end of the trial")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
@@ -115,12 +115,12 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 			assigned = [2]int64{0, 1}
 		}
 		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
-			t.Fatalf("%+v of %+v", g.All.Any, a.Picks)
+			t.Fatalf("got strata %+v of the picks %+v, want one with a propensity of 0.25", g.All.Any, a.Picks)
 		}
 		several++
 	}
 	if several < 50 || control < 20 {
-		t.Errorf("%d and %d sessions", several, control)
+		t.Errorf("got %d sessions with several picks and %d in control, want at least 50 and 20", several, control)
 	}
 }
 

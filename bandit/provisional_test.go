@@ -16,7 +16,7 @@ func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
-		t.Fatal("nothing was decided")
+		t.Fatal("Decide made no decision")
 	}
 	return a
 }
@@ -42,10 +42,10 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			t.Fatal("the report counts a session that is open")
 		}
 		if n, _ := c.Baseline("x"); n != 40+float64(len(open)) {
-			t.Fatalf("the baseline knows %v sessions", n)
+			t.Fatalf("got a baseline of %v sessions, want %v", n, 40+float64(len(open)))
 		}
 		if reflect.DeepEqual(during.beliefs, before.beliefs) {
-			t.Fatal("the chooser learned nothing")
+			t.Fatal("a provisional reward did not change the beliefs of the chooser")
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
 			t.Fatal("a copy takes open sessions along")

@@ -76,7 +76,7 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		same(t, "the variance", p.Var, variance)
 		same(t, "the match", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("benched: %v, mean %v of variance %v", p.Benched, mean, variance)
+			t.Fatalf("got Benched = %v with mean %v and variance %v, want the rule of the reference", p.Benched, mean, variance)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestRefitIsThreeStepsOfEM(t *testing.T) {
 		same(t, "t02", got.T02, want.T02)
 		same(t, "w2", got.W2, want.W2)
 		if got.Version != 1 || c.Priors().Version != 0 {
-			t.Fatalf("version %d, used version %d", got.Version, c.Priors().Version)
+			t.Fatalf("got version %d of the refit and %d in use, want 1 and 0", got.Version, c.Priors().Version)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		before.Advance(at, 20)
 		same(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
 		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
-			t.Fatalf("a copy believed %v", got)
+			t.Fatalf("a clone: got mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
 		}
 		if got, want := whole.Clone().
 			Counted(lesson("a")),
@@ -196,11 +196,11 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 	fresh := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
-		t.Errorf("after 2,000 days: %v, was %v", got, fresh)
+		t.Errorf("after 2,000 days: got mean %v, want below %v", got, fresh)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("evidence of %v", got)
+		t.Errorf("got evidence %v, want 4", got)
 	}
 }
 
@@ -268,6 +268,6 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	)
 	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
 		len(a.Matched) != 5 {
-		t.Errorf("%v given, %+v new, %d matched", slugs(given), fresh, len(a.Matched))
+		t.Errorf("got %v from the unit, %+v new, %d matches, want 2, d at turn 4, and 5", slugs(given), fresh, len(a.Matched))
 	}
 }

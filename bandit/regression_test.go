@@ -44,7 +44,7 @@ func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
 	}
 	morning, evening := knownFacts("agent-0", 7, 0), knownFacts("agent-0", 20, 0)
 	if _, ok := c.Expected(&morning); ok {
-		t.Error("a prediction without a published regression")
+		t.Error("Expected predicts a reward without a published regression")
 	}
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
@@ -104,7 +104,7 @@ func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(a) != string(b) {
-		t.Errorf("replicas publish %s and %s", a, b)
+		t.Errorf("two replicas publish %s and %s, want equal regressions", a, b)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
 		c.Add(ds)
 	}
 	if p := c.Refit(); p.Regression != nil {
-		t.Errorf("a regression from %d rewards: %+v", bandit.RefitEvery-1, p.Regression)
+		t.Errorf("%d rewards: got the regression %+v, want none", bandit.RefitEvery-1, p.Regression)
 	}
 	p := c.Priors()
 	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}

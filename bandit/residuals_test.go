@@ -79,7 +79,7 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
-		t.Error("0.3 is not binary")
+		t.Error("0.3 counts as a binary reward")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	if got := of(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
@@ -142,7 +142,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
-		t.Error("a clone shares counters")
+		t.Error("an addition to a clone changed the original")
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("a clone forgot the texts of a lesson")

@@ -49,7 +49,7 @@ func TestNewModelReopensTheHoldoutForItsSessionsOnly(t *testing.T) {
 			t.Errorf("%s: the lesson is withheld in %g of the picks on the seen model and %g on the new model, want 0.05 and 0.2", holdout, a, b)
 		}
 		if unnamed := shareFor(t, cfg, c, ""); unnamed != 0.05 {
-			t.Errorf("%s: a session without a model withholds %g", holdout, unnamed)
+			t.Errorf("%s: got a holdout of %g without a model, want 0.05", holdout, unnamed)
 		}
 		cfg.Retest = false
 		if b := shareFor(t, cfg, c, "model-b"); b != 0.05 {

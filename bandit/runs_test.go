@@ -119,7 +119,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				before := len(a.Picks)
 				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, some, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
-					t.Fatalf("%d given, %d new, %d before", len(given), len(fresh), spent)
+					t.Fatalf("got %d picks of the unit and %d new after %d, want at most K a turn and 2K in all", len(given), len(fresh), spent)
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
@@ -133,7 +133,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] {
-				t.Fatalf("%s counts twice", p.Slug)
+				t.Fatalf("%s was picked twice", p.Slug)
 			}
 			seen[p.Slug] = true
 		}
@@ -181,7 +181,7 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 		bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
-		t.Errorf("%d matched, %d picked", len(a.Matched), len(a.Picks))
+		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
 		t.Error("the first draw is lost")
@@ -206,11 +206,11 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 		twice.Merge(&b, true)
 		twice.Merge(&a, true)
 		if text := fmt.Sprintf("%+v", ab); text != fmt.Sprintf("%+v", ba) || text != fmt.Sprintf("%+v", twice) {
-			t.Fatalf("run %d:\n%+v\n%+v\n%+v", run, ab, ba, twice)
+			t.Fatalf("run %d: Merge depends on the order or on repetition:\n%+v\n%+v\n%+v", run, ab, ba, twice)
 		}
 		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
 			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {
-				t.Fatalf("run %d: %s is lost", run, p.Slug)
+				t.Fatalf("run %d: the merge lost the pick %s", run, p.Slug)
 			}
 		}
 	}

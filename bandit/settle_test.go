@@ -60,7 +60,7 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 			t.Errorf("%s: not the same from the same sums", k.what)
 		}
 		if c.Clone().Posterior(lesson("a")).Settled != k.want {
-			t.Errorf("%s: a copy forgets it", k.what)
+			t.Errorf("%s: got Settled = %v of a clone, want %v", k.what, !k.want, k.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // but for second tries
-				t.Fatal("the trial began again")
+				t.Fatal("the trial started again after its end")
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
 				t.Fatal("its width was reached, and is forgotten")

@@ -56,7 +56,7 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	}
 	same(t, "met", p.met.Load(), 1)
 	if m := r.marks(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("marks: %+v", m)
+		t.Errorf("got the marks %+v, want one of the session at the step correct", m)
 	}
 }
 

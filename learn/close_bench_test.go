@@ -73,7 +73,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			id := r.begin(tenantA, name, picked(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
-					b.Fatal("the turn was refused")
+					b.Fatal("Offer refused the turn")
 				}
 			}
 			r.Deliver(b.Context())

@@ -78,7 +78,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	r.closeDue(r.ctx())
 	calls := r.be.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
-		t.Errorf("order: %v", calls)
+		t.Errorf("got the calls %v, want samples before settle", calls)
 	}
 	same(t, "counters after a failed step", r.counters(tenantA), none)
 	r.closeDue(r.ctx())
@@ -230,7 +230,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
 	if err := json.Unmarshal(r.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
-		t.Errorf("frozen: %+v %v", frozen, err)
+		t.Errorf("got the frozen assignment %+v, error %v, want the pick withheld", frozen, err)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.Under(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
-			t.Errorf("the other replica: %v %v", done, err)
+			t.Errorf("the settlement of the other replica: got %v, error %v, want accepted", done, err)
 		}
 	}
 	r.age()
@@ -393,7 +393,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	same(t, "the reward after the correction", r.applied(id).Reward, .75)
 	left, err := r.be.Unsettled(r.ctx(), 10)
 	if err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("got unsettled sessions %v, error %v, want none", left, err)
 	}
 	sameList(t, "failures", r.failed(), nil)
 }

@@ -166,7 +166,7 @@ func (d *day) assignment(i int) trial.Assignment {
 
 func (d *day) turn(r *rig, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
-		d.t.Fatal("a turn was refused")
+		d.t.Fatal("Offer refused a turn")
 	}
 }
 

@@ -82,7 +82,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			same(t, "their reward, corrected meanwhile", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
-				t.Errorf("believed %v, was %v", after, before)
+				t.Errorf("got belief %v after a failure, want a mean below %v", after, before)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {
-			t.Errorf("scope %q", d.Key.Scope)
+			t.Errorf("got a counter of scope %q, want the tenant, the arm or the category", d.Key.Scope)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (r *rig) offerTurns(from, to int) {
 				r.begin(tenantA, name, picked(true))
 			}
 			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
-				r.t.Fatal("the turn was refused")
+				r.t.Fatal("Offer refused the turn")
 			}
 			r.clk.add(time.Second)
 		}
@@ -63,7 +63,7 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 	r.be.takeCalls()
 	r.age()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
-		t.Errorf("closing called the backend: %q", calls)
+		t.Errorf("closing made the calls %q, want samples and no read of exchanges", calls)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
 	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory

@@ -127,7 +127,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Helper()
 		id := a.begin(tenant, name, picked(true))
 		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
-			t.Fatal("the turn was refused")
+			t.Fatal("Offer refused the turn")
 		}
 		a.record()
 		a.postFeedback(tenant, id, score("f"+name, 1, y))
@@ -147,7 +147,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
-		t.Errorf("marks: %+v, %v", marks, err)
+		t.Errorf("got the marks %+v, error %v, want one of the session at the step follow", marks, err)
 	}
 
 	of := tenantA
@@ -178,6 +178,6 @@ func TestPanicAtTheStartUsesThePriors(t *testing.T) {
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("reported: %v", got)
+		t.Errorf("got the failures %v, want one with: panic load", got)
 	}
 }

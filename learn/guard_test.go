@@ -143,7 +143,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				same(t, "tried", p.met.Load(), 1)
 				m := r.marks()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("marks: %+v", m)
+					t.Errorf("got the marks %+v, want one of the session at the step %s, redacted", m, c.step)
 				}
 				same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
@@ -176,7 +176,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			r.age()
 			r.age()
 			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
-				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
+				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
 				t.Error("the good one's echo is not there")
@@ -186,7 +186,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			}
 			r.Guard().Keep(r.ctx(), r.be)
 			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("marks: %+v", m)
+				t.Errorf("got the marks %+v, want one of the session with the panic", m)
 			}
 		})
 	}
@@ -282,7 +282,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	}
 	m := r.marks()
 	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("marks: %+v", m)
+		t.Errorf("got the marks %+v, want one with %d tries", m, guard.Tries)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
 		t.Fatalf("got n %d, error %v, want n = 1 and no error", n, err)
@@ -311,7 +311,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		go func() {
 			n, err := r.ForgetSession(ctx, tenantA, "s")
 			if err == nil && n != 1 {
-				err = fmt.Errorf("forgot %d", n)
+				err = fmt.Errorf("forgot %d sessions, want 1", n)
 			}
 			forgotten <- err
 		}()

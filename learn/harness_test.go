@@ -340,7 +340,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(tenantA, name, a)
 	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
-		r.t.Fatal("the turn was refused")
+		r.t.Fatal("Offer refused the turn")
 	}
 	r.record()
 	return id
@@ -351,7 +351,7 @@ func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
-			r.t.Fatalf("turn %d was refused", n)
+			r.t.Fatalf("Offer refused turn %d", n)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("post: %+v %v", got, err)
+		r.t.Fatalf("Post: got %+v, error %v, want joined", got, err)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 
 	r2 := newRig(t, func(o *options) { o.Content.Keep = false })
 	if _, err := r2.importer().Import(r2.ctx(), tenantA, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
-		t.Errorf("where nothing is learned: %v", err)
+		t.Errorf("an import without learning: got error %v, want learn.ErrNotLearning", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
 	if err != nil {

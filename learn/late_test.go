@@ -127,7 +127,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	r.resettle(r.ctx())
 	list := r.samplesOf(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("samples: %+v", list)
+		t.Errorf("got samples %+v, want one of the family %s", list, sample.IntentResolution)
 	}
 }
 

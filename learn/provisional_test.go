@@ -25,13 +25,13 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	r.resettle(r.ctx())
 	up := mean()
 	if up <= prior {
-		t.Fatalf("after a success: %v, was %v", up, prior)
+		t.Fatalf("after a success: got mean %v, want more than %v", up, prior)
 	}
 	same(t, "counters of an open session", r.counters(tenantA), none)
 	r.postFeedback(tenantA, id, score("f2", 2, 0))
 	r.resettle(r.ctx())
 	if down := mean(); down >= prior {
-		t.Fatalf("after a failure: %v, was %v", down, prior)
+		t.Fatalf("after a failure: got mean %v, want less than %v", down, prior)
 	}
 	r.age()
 	same(t, "open sessions", r.OpenRewards(), 0)
@@ -86,7 +86,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	alike := func(when string) {
 		t.Helper()
 		if x, y := beliefs(a), beliefs(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
-			t.Errorf("%s: %+v here, %+v there", when, x, y)
+			t.Errorf("%s: got belief %+v at one replica and %+v at the other, want equal beliefs", when, x, y)
 		}
 	}
 	id := a.played("s", picked(true))
@@ -96,7 +96,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	b.resettle(b.ctx())
 	rewarded := beliefs(b)
 	if rewarded.Mean <= prior.Mean {
-		t.Fatalf("after a success: %v, was %v", rewarded.Mean, prior.Mean)
+		t.Fatalf("after a success: got mean %v, want more than %v", rewarded.Mean, prior.Mean)
 	}
 	follow(a)
 	alike("when the other follows")
@@ -109,7 +109,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	both.Wait()
 	alike("after a correction")
 	if beliefs(b).Mean >= prior.Mean {
-		t.Errorf("after a failure: %v, was %v", beliefs(b).Mean, prior.Mean)
+		t.Errorf("after a failure: got mean %v, want less than %v", beliefs(b).Mean, prior.Mean)
 	}
 	a.age()
 	b.clk.add(closeAge + time.Second)

@@ -66,7 +66,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
-		t.Error("no maxima to compare")
+		t.Error("the arm has no maxima before the restart")
 	}
 	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {
@@ -95,7 +95,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	r = r.reopen(nil)
 	got := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	if got.Proof.LogUp < top.Proof.LogUp || got.Proof.LogDown < top.Proof.LogDown || top.Proof.LogUp <= 0 {
-		t.Errorf("the maxima sank: %v %v, were %v %v", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
+		t.Errorf("got maxima %v and %v, want at least %v and %v as before", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestProvisionalReport(t *testing.T) {
 	same(t, "with nothing open any more", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
 	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
-		t.Error("half a report was given")
+		t.Error("Report succeeded with a part of the data, want an error")
 	}
 }
 

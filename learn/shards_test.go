@@ -131,7 +131,7 @@ func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	}
 	for id, n := range seen {
 		if n != 1 {
-			t.Errorf("sample %s is stored %d times", id, n)
+			t.Errorf("sample %s is stored %d times, want once", id, n)
 		}
 	}
 	return string(data), fmt.Sprint(stats, len(seen))

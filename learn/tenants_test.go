@@ -26,7 +26,7 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	}
 	r.Tidy(r.ctx())
 	if n := r.TenantsInMemory(); n > learn.TenantsMost {
-		t.Errorf("%d tenants in memory", n)
+		t.Errorf("got %d tenants in memory, want at most %d", n, learn.TenantsMost)
 	}
 	if held, _ := r.Holds(tenantA); held {
 		t.Fatal("the first one is still there")

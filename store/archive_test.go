@@ -87,7 +87,7 @@ func TestBrowseByPages(t *testing.T) {
 			list := r.browse(q)
 			for _, n := range names(list) {
 				if seen[n] {
-					t.Errorf("%s twice", n)
+					t.Errorf("%s is on two pages", n)
 				}
 				seen[n] = true
 			}
@@ -114,7 +114,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	r.archived(scan+500, nil)
 	list := r.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("%d looked at, next %q", list.Read, list.Next)
+		t.Fatalf("got %d rows read and the next page %q, want about %d and a next page", list.Read, list.Next, scan)
 	}
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
@@ -122,7 +122,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("a search looked at %d", list.Read)
+		t.Errorf("a search read %d rows, want at most %d and a next page", list.Read, read+store.DefaultRows)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
-		t.Errorf("from beyond: %+v, %v", beyond.Next, err)
+		t.Errorf("from a turn beyond the last: got Next = %+v, error %v, want 3 and no turn", beyond.Next, err)
 	}
 	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
@@ -247,10 +247,10 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
 	}
 	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("another tenant: %v", err)
+		t.Errorf("the block of another tenant: got error %v, want store.ErrNoSession", err)
 	}
 	if _, err := r.archive.Transcript(r.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("another tenant: %v", err)
+		t.Errorf("the transcript of another tenant: got error %v, want store.ErrNoSession", err)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	hide(nil, []string{"cod*"}, nil)
 	same(t, "by agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("by agent: %v", err)
+		t.Errorf("a session opted out by its agent: got error %v, want store.ErrNoSession", err)
 	}
 	same(t, "by agent, by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	hide(nil, nil, []string{tenantA})
@@ -306,7 +306,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	hide([]string{"make"}, nil, nil)
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
-		t.Errorf("by path: %+v, %v", tr.TurnItems, err)
+		t.Errorf("a turn opted out by a path: got %+v, error %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
 	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
@@ -397,7 +397,7 @@ func TestBrowseSamples(t *testing.T) {
 	}
 	all := browseSamples(store.SampleQuery{})
 	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
-		t.Fatalf("%d samples", len(all.Samples))
+		t.Fatalf("got %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	same(t, "good ones", len(good.Samples), 2)

@@ -29,7 +29,7 @@ func (r *rig) offerBatch(n, size int) {
 		x := exchange(tenantA, name, n*batchOf+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
-			r.t.Fatal("a turn was refused")
+			r.t.Fatal("Offer refused a turn")
 		}
 	}
 }
@@ -46,7 +46,7 @@ func BenchmarkDeliver(b *testing.B) {
 				r.deliver()
 			}
 			if len(r.failed()) > 0 {
-				b.Fatal("a step failed")
+				b.Fatalf("a step failed: %v", r.failed())
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.store.Tally.Exchanges.Load()), "ns/turn")
 		})
@@ -125,7 +125,7 @@ func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
 	if err != nil || len(names) == 0 {
-		tb.Fatal("no files", err)
+		tb.Fatalf("no source files: %v", err)
 	}
 	for i := 0; bytes < size; i++ {
 		text, err := os.ReadFile(names[i%len(names)])
@@ -157,7 +157,7 @@ func BenchmarkReadSession(b *testing.B) {
 			r.deliver()
 			for b.Loop() {
 				if n := r.read(id); n != 20 {
-					b.Fatalf("%d exchanges", n)
+					b.Fatalf("read %d exchanges, want 20", n)
 				}
 			}
 		})

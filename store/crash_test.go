@@ -52,14 +52,14 @@ func TestCrashAtEachStep(t *testing.T) {
 	for i, dir := range left {
 		was := booksOf(t, outboxIn(dir), false)
 		if was.Admitted < last {
-			t.Errorf("crash %d: %+v, %d before", i, was, last)
+			t.Errorf("crash %d: got %+v, want at least %d admitted", i, was, last)
 		}
 		last = was.Admitted
 		next := openRig(t, dir, r.clock, nil)
 		next.deliver()
 		have := booksOf(t, outboxIn(dir), true)
 		if have.Admitted != was.Admitted || have.Stored != was.Stored+was.Spooled || have.Incomplete != was.Incomplete || have.Spooled != 0 {
-			t.Errorf("crash %d: %+v became %+v", i, was, have)
+			t.Errorf("crash %d: the account %+v became %+v, want the spooled turns as stored", i, was, have)
 		}
 		complete, incomplete := next.outcomes("s", "open", "gone")
 		if complete != have.Stored || incomplete != have.Incomplete {
@@ -211,7 +211,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		r.wait(2 * time.Second)
 		b := r.balancedAccount(true)
 		if b.Spooled != 0 {
-			rt.Fatalf("not everything is delivered: %+v", b)
+			rt.Fatalf("got %+v after the delivery, want Spooled = 0", b)
 		}
 		complete, incomplete := r.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
@@ -233,7 +233,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
 			}[m.turnState]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d, %s: stored as %q", i+1, m.turnState, stored[m.x.ID])
+				rt.Fatalf("turn %d, %s: stored as %q, want one of %q", i+1, m.turnState, stored[m.x.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -297,7 +297,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		}
 		list := next.stored("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("stored: %q, %d incomplete", list, incomplete)
+			rt.Fatalf("got %q, %d of them incomplete, want the last turn complete and at most %d incomplete", list, incomplete, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

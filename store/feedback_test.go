@@ -39,7 +39,7 @@ func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	same(t, "touched by new feedback", len(r.store.Touched()), 1)
 	same(t, "left out", r.store.Tally.FeedbackFull.Load(), 2)
 	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
-		t.Errorf("a full set: %v", err)
+		t.Errorf("a post to a full session: got error %v, want session.FeedbackFull", err)
 	}
 	same(t, "touched by refused feedback", len(r.store.Touched()), 0)
 }
@@ -86,7 +86,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := r.applied(idOf(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("feedback %d did not join: %+v", i, a)
+			t.Errorf("feedback %d: got %+v, want the reward %v", i, a, float64(i)/10)
 		}
 	}
 }
@@ -170,15 +170,15 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	list := session.Candidates(tenantA, "s")
 	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("among many: %+v %v", got, err)
+		t.Errorf("one candidate of several tenants: got %+v, error %v, want joined to session s", got, err)
 	}
 	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, score("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
-		t.Errorf("another tenant's session: %+v %v", got, err)
+		t.Errorf("the session of another tenant: got %+v, error %v, want parked", got, err)
 	}
 	r = r.restart(nil)
 	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("from the database: %+v %v", got, err)
+		t.Errorf("a session in the store: got %+v, error %v, want session s", got, err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
-				t.Errorf("%+v of another tenant: %+v %v", p, got, err)
+				t.Errorf("%+v of another tenant: got %+v, error %v, want no session, or parked", p, got, err)
 			}
 		}
 		r = r.restart(nil)

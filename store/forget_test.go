@@ -35,7 +35,7 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 func (r *rig) forget(name string) {
 	r.t.Helper()
 	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
-		r.t.Fatalf("forgot %d, %v", n, err)
+		r.t.Fatalf("forgot %d sessions, error %v, want 1 and no error", n, err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
-			t.Fatalf("forgot %d, %v", n, err)
+			t.Fatalf("forgot %d sessions, error %v, want 3 and no error", n, err)
 		}
 		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
 		same(t, "a session is in memory", r.inMemory("acme", first), false)
@@ -94,7 +94,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, began), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
-			t.Error("the row is back")
+			t.Error("a request in progress wrote the row of a forgotten session")
 		}
 		same(t, "exchanges of before", r.exchanges(id), 0)
 		same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 1)
@@ -132,7 +132,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				}
 				r.deliver()
 				if _, ok := r.row(id); ok {
-					t.Error("the row is back")
+					t.Error("a later row of a forgotten session was stored")
 				}
 				r.clock.add(time.Second)
 				r.beginSession(tenantA, "busy", picked(true))
@@ -205,7 +205,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 		same(t, "keys of "+name, len(r.sessionsOf(key)), want)
 		entries, err := r.backend.Feedback(t.Context(), tenantA, idOf(name))
 		if err != nil || len(entries) != want {
-			t.Errorf("feedback on %s: %+v, %v", name, entries, err)
+			t.Errorf("feedback on %s: got %+v, error %v, want %d entries", name, entries, err, want)
 		}
 	}
 	books := r.balancedAccount(true)
@@ -253,7 +253,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 		r.beginSession(tenantA, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
-			t.Errorf("forgot %d, %v", n, err)
+			t.Errorf("forgot %d sessions, error %v, want 0 and session.ErrDiskFull", n, err)
 		}
 		r.forget("s")
 	})

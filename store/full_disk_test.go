@@ -58,7 +58,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	if failures := r.failed(); o.refused == 0 || len(failures) == 0 {
-		t.Fatalf("refused %d, failures %v", o.refused, failures)
+		t.Fatalf("got %d refused turns and the failures %v, want some of both", o.refused, failures)
 	}
 	same(t, "healthy", r.store.Healthy(), false)
 	disk.Free(t)

@@ -566,7 +566,7 @@ func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
-			r.t.Fatalf("turn %d was refused", n)
+			r.t.Fatalf("Offer refused turn %d", n)
 		}
 	}
 }
@@ -589,7 +589,7 @@ func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnSta
 func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
-		r.t.Fatalf("turn %d was refused", x.Turn)
+		r.t.Fatalf("Offer refused turn %d", x.Turn)
 	}
 }
 
@@ -612,7 +612,7 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("post: %+v %v", got, err)
+		r.t.Fatalf("Post: got %+v, error %v, want joined", got, err)
 	}
 }
 
@@ -705,7 +705,7 @@ func (r *rig) turnsOf(id session.ID) int {
 	r.t.Helper()
 	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
 	if ses == nil || late {
-		r.t.Fatalf("session: %v, late %v", ses, late)
+		r.t.Fatalf("Acquire: got session %v, late %v, want a session, not late", ses, late)
 	}
 	defer r.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()

@@ -28,10 +28,10 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	r := newRig(t, nil)
 	id := idOf("s")
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("an unknown session: %v %v", ses, late)
+		t.Errorf("an unknown session: got %v, late %v, want nil, false", ses, late)
 	}
 	if ses := r.store.Resident(id); ses != nil {
-		t.Errorf("in memory: %v", ses)
+		t.Errorf("Resident of an unknown session: got %v, want nil", ses)
 	}
 	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
@@ -53,26 +53,26 @@ func TestAcquireReportsALateBackend(t *testing.T) {
 	id := idOf("s")
 	r.backend.failNext("session", 1, errDown)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("down: %v %v", ses, late)
+		t.Errorf("during an outage: got %v, late %v, want nil, true", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if ses, late := r.store.Acquire(ended, tenantA, id); ses != nil || !late {
-		t.Errorf("out of time: %v %v", ses, late)
+		t.Errorf("with an ended context: got %v, late %v, want nil, true", ses, late)
 	}
 	if m, late := r.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
-		t.Errorf("echoes out of time: %v %v", m, late)
+		t.Errorf("Echoes with an ended context: got %v, late %v, want nil, true", m, late)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: r.clock.now(), Data: []byte("{half")}
 	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("damaged: %v %v", ses, late)
+		t.Errorf("a damaged row: got %v, late %v, want nil, true", ses, late)
 	}
 	sameList(t, "reported", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
-		t.Errorf("no keys: %v %v", m, late)
+		t.Errorf("Echoes without keys: got %v, late %v, want nil, false", m, late)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 		r.deliver()
 		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
-			t.Fatalf("%d sessions in memory after %d", n, i)
+			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
 		}
 	}
 	same(t, "the session in use", r.inMemory(tenantA, first), true)
@@ -183,7 +183,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		if n := r.store.Sessions(); n > limit {
-			t.Fatalf("%d sessions in memory after %d", n, i)
+			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
@@ -192,7 +192,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	r.backend.up()
 	r.wait(2 * time.Second)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
-		t.Errorf("after the outage: %v %v", ses, late)
+		t.Errorf("after the outage: got %v, late %v, want a session, false", ses, late)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
 	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
 	if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
-		t.Fatal("the turn was refused")
+		t.Fatal("Offer refused the turn")
 	}
 	r.store.Release(ses, store.Unchanged)
 	others := func() {
@@ -288,7 +288,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 				id := idOf(name(w + i))
 				ses, late := r.store.Acquire(t.Context(), tenantA, id)
 				if late {
-					t.Error("late")
+					t.Error("Acquire was late, want the session")
 					return
 				}
 				if ses == nil {

@@ -91,7 +91,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		}
 	}
 	if entries[0].Comment == "" {
-		t.Error("Feedback changed its argument")
+		t.Error("Feedback cleared the comment of its argument")
 	}
 }
 

@@ -106,7 +106,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	for _, row := range []string{after, last} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
 			if strings.Contains(row, trace) {
-				t.Errorf("%s is in the row %s", trace, row)
+				t.Errorf("the row holds %s of the turn that opted out: %s", trace, row)
 			}
 		}
 	}
@@ -115,15 +115,15 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("%d exchanges, %v", len(list), err)
+		t.Fatalf("got %d exchanges, error %v, want 2", len(list), err)
 	}
 	third := list[1]
 	if third.Turn != 3 || third.NewFrom != 5 || len(third.New) != 1 || strings.Contains(string(third.New[0]), "reply 2") {
-		t.Errorf("the third exchange: from %d, %s", third.NewFrom, third.New)
+		t.Errorf("the third exchange: got the items from %d, %s, want one item from 5 without the reply 2", third.NewFrom, third.New)
 	}
 	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("keys %v, %v", found, err)
+		t.Errorf("got keys %v, error %v, want 2, without 4002", found, err)
 	}
 	same(t, "counted", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
@@ -142,7 +142,7 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("a row before the judgement: %s", row)
+		t.Errorf("a row was stored before the turn was judged: %s", row)
 	}
 	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
 	c.deliverAll()
@@ -163,16 +163,16 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		e.Comment = "about the .env"
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
-			t.Errorf("feedback: %+v, %v", got, err)
+			t.Errorf("feedback on an opted-out session: got %+v, error %v, want ignored", got, err)
 		}
 		r.age()
 		if row := c.row(); row != "" {
-			t.Errorf("a row: %s", row)
+			t.Errorf("got the row %s, want none", row)
 		}
 		same(t, "counters", r.counters(tenantA), "null")
 		names, err := r.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
-			t.Errorf("tenants %v, %v", names, err)
+			t.Errorf("got tenants %v, error %v, want none", names, err)
 		}
 		r.idleFor(idleTime)
 		again := r.store.Resident(c.id)

@@ -82,7 +82,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				}
 				sameList(t, name, r.stored(name), want)
 				if _, ok := r.row(idOf(name)); !ok {
-					t.Errorf("%s has no row", name)
+					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
 				sameList(t, "echo", r.sessionsOf(key), []session.ID{idOf(name)})
@@ -122,7 +122,7 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.wait(time.Second)
 	ses, late := r.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
-		t.Fatalf("delivered: %v, late %v", ses, late)
+		t.Fatalf("a delivered session: got %v, late %v, want a session, false", ses, late)
 	}
 	r.store.Release(ses, store.Unchanged)
 }
@@ -359,7 +359,7 @@ func TestStopReportsALoss(t *testing.T) {
 	r.backend.down()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("error: %v", err)
+		t.Errorf("got error %v, want errDown", err)
 	}
 	same(t, "reported", slices.Contains(r.failed(), "stop"), true)
 }

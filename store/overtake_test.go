@@ -19,7 +19,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Reply.Text = noise(i+1, size)
 		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
-			t.Fatal("a turn was refused")
+			t.Fatal("Offer refused a turn")
 		}
 		if i%10 == 9 {
 			r.wait(time.Second)

@@ -41,15 +41,15 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		same(t, "account", r.account(true), "1 = 1 + 0 + 0")
 		sameList(t, "the reply's session", r.sessionsOf(replyKey), []session.ID{idOf("s")})
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
-			t.Errorf("healthy %v, %v behind, %d written, %d waiting", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
+			t.Errorf("got healthy %v, lag %v, %d written, %d waiting, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
 		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
-			t.Errorf("listed: %+v, %v", list.Sessions, err)
+			t.Errorf("the list: got %+v, error %v, want session s", list.Sessions, err)
 		}
 		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("shown: %s, %v", text, err)
+			t.Errorf("the transcript: got %s, error %v, want the words of the user and the reply", text, err)
 		}
 	})
 }
@@ -122,13 +122,13 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				x.Reply.Text = word
 				time.Sleep(durable)
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("another tenant forgot %d, %v", n, err)
+					t.Errorf("another tenant forgot %d sessions, error %v, want 0 and no error", n, err)
 				}
 				if len(files(t, r.dir, word)) == 0 {
 					t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 				}
 				if n, err := forget(r); n != 1 || err != nil {
-					t.Errorf("forgot %d, %v", n, err)
+					t.Errorf("forgot %d sessions, error %v, want 1 and no error", n, err)
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
 				sameList(t, "files that hold the word", files(t, r.dir, word), nil)
@@ -137,10 +137,10 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				r.holds("s")
 				sameList(t, "files that hold the word, after the request", files(t, r.dir, word), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
-					t.Errorf("the transcript: %v", err)
+					t.Errorf("the transcript of a forgotten session: got error %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(r); n != 0 || err != nil {
-					t.Errorf("forgot %d more, %v", n, err)
+					t.Errorf("a second call forgot %d sessions, error %v, want 0 and no error", n, err)
 				}
 				time.Sleep(time.Second)
 				r.playTurn("s", 1) // a new session with the same name
@@ -169,14 +169,14 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		r.holds("s")
 		same(t, "account", r.account(true), "3 = 0 + 3 + 0")
 		if r.store.Healthy() || r.store.Lag() < durable || r.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("healthy %v, %v behind, %d failures", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load())
+			t.Errorf("during the outage: got healthy %v, lag %v, %d write errors, want false, at least %v, some", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durable)
 		}
 		r.backend.up()
 		time.Sleep(durable)
 		r.holds("s", "1 complete", "2 complete", "3 complete")
 		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
 		if !r.store.Healthy() || r.store.Lag() != 0 {
-			t.Errorf("healthy %v, %v behind", r.store.Healthy(), r.store.Lag())
+			t.Errorf("after the outage: got healthy %v, lag %v, want true, 0", r.store.Healthy(), r.store.Lag())
 		}
 		r.idle()
 	})

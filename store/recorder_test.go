@@ -86,7 +86,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for ; n < most && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
 	}
 	if n < 5000 || n == most {
-		t.Errorf("%d turns are taken", n)
+		t.Errorf("the queue accepted %d turns, want 5000 to %d", n, most-1)
 	}
 	same(t, "dropped", r.store.Tally.DroppedFull.Load(), 1)
 	same(t, "pending", r.store.Tally.Pending.Load(), int64(n))
@@ -178,7 +178,7 @@ func TestStopWithoutABackendReports(t *testing.T) {
 	r.deliver()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("error: %v", err)
+		t.Errorf("got error %v, want errDown", err)
 	}
 	same(t, "pending", r.store.Tally.Pending.Load(), 2)
 	same(t, "account", textOf(r.balancedAccount(false)), "2 = 0 + 2 + 0")
@@ -243,7 +243,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m := r.marks(); !crash && (len(m) != 1 || m[0].Exchange != p.exchange) {
-				t.Errorf("marks: %+v", m)
+				t.Errorf("got the marks %+v, want one of exchange %s", m, p.exchange)
 			}
 			sameList(t, "files that hold the address", files(t, r.dir, "mara@example.com"), nil)
 		})
@@ -298,7 +298,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 		r.endTurn(x, b)
 		eventually(t, "the turn is stored", func() bool { return r.exchanges(id) == 1 })
 		if got := r.failed(); !slices.Contains(got, "panic retain") {
-			t.Errorf("reported: %v", got)
+			t.Errorf("got the failures %v, want one with: panic retain", got)
 		}
 	})
 }

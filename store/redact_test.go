@@ -76,16 +76,16 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
-			t.Errorf("%s: the address is there", when)
+			t.Errorf("%s: the disk holds the address amy@example.com", when)
 		}
 	}
 	check("while the session is open", contents(t, r.dir))
 	check("read back", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
-		t.Error("harmless text is missing")
+		t.Error("the stored text lacks the harmless words: Paint the shed")
 	}
 	if r.store.Tally.Redactions.Load() == 0 {
-		t.Error("no redaction was counted")
+		t.Error("got 0 counted redactions, want some")
 	}
 	r.kill()
 	check("after the stop", contents(t, r.dir))
@@ -217,7 +217,7 @@ func TestOptOutByPath(t *testing.T) {
 			text := strings.ToLower(string(r.readBack(id)))
 			same(t, "its text", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
-				t.Errorf("the path is remembered: %s", text)
+				t.Errorf("the stored text holds the path .env: %s", text)
 			}
 			r.idle()
 		})
@@ -235,7 +235,7 @@ func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	r.age()
 	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
-			t.Error("samples were written")
+			t.Error("samples were written without learning")
 		}
 	}
 	same(t, "rewarded", r.counter("", "rewarded"), 1)

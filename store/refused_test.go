@@ -135,13 +135,13 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		same(t, "written", r.store.Tally.Exchanges.Load(), 0)
 		same(t, "healthy", r.store.Healthy(), false)
 		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("feedback: %v", err)
+			t.Errorf("feedback in a volatile store: got error %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("early feedback: %v", err)
+			t.Errorf("early feedback in a volatile store: got error %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("feedback on a sample: %v", err)
+			t.Errorf("feedback on a sample in a volatile store: got error %v, want store.ErrNoSession", err)
 		}
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
@@ -169,6 +169,6 @@ func TestVolatileRefusesWrites(t *testing.T) {
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("settle: %v %v", done, err)
+		t.Errorf("Settle in a volatile store: got %v, error %v, want three refusals", done, err)
 	}
 }

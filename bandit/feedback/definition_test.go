@@ -27,7 +27,7 @@ func TestDefinition(t *testing.T) {
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {
 		if d, err := feedback.ParseDefinition(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, d)
+			t.Errorf("ParseDefinition(%q) = %v, want an error", bad, d)
 		}
 	}
 }

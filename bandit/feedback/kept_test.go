@@ -30,11 +30,11 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
 		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
 		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
-			t.Fatalf("ranks of %d and %d bytes", len(p), len(q))
+			t.Fatalf("got ranks of %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
 		}
 		switch order := bytes.Compare(p, q); {
 		case !a.Equal(b) && order != a.Compare(b):
-			t.Fatalf("%s and %s rank as %d", a, b, order)
+			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
 		case a.Equal(b) && (order == 0) != (x == y):
 			t.Fatalf("at one time %q and %q rank as %d", x, y, order)
 		}
@@ -57,21 +57,21 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		again.At = e.At.In(time.FixedZone("", 5400))
 		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("%s and %s, %v", first, second, err)
+			t.Fatalf("equal entries encode to %s and %s, error %v, want equal bytes", first, second, err)
 		}
 		var back feedback.Entry
 		if err := json.Unmarshal(first, &back); err != nil || !back.At.Equal(e.At) {
-			t.Fatalf("%s is read as %s, %v", first, back.At, err)
+			t.Fatalf("%s decodes to the time %s, error %v, want %s", first, back.At, err, e.At)
 		}
 		if back.At = e.At; !reflect.DeepEqual(back, e) {
-			t.Fatalf("%+v is read as %+v", e, back)
+			t.Fatalf("got %+v after decoding, want %+v", back, e)
 		}
 	})
 	now := time.Now() //nolint:forbidigo // the one that has a reading of the running clock
 	a, b := feedback.Entry{At: now}, feedback.Entry{At: now.Round(0)}
 	x, _ := a.Encode()
 	if y, _ := b.Encode(); !bytes.Equal(x, y) || !a.At.Equal(now) {
-		t.Errorf("%s and %s", x, y)
+		t.Errorf("equal times in two zones encode to %s and %s, want equal bytes", x, y)
 	}
 }
 
@@ -85,10 +85,10 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 		feedback.Sort(other)
 		for i := range set {
 			if !set[i].At.Equal(other[i].At) || set[i].ID != other[i].ID {
-				t.Fatalf("at %d %+v and %+v", i, set[i], other[i])
+				t.Fatalf("position %d: got %+v and %+v in two orders of arrival, want the same entry", i, set[i], other[i])
 			}
 			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
-				t.Fatalf("%+v comes after %+v", set[i], set[i-1])
+				t.Fatalf("%+v comes after %+v, want the order of time, then id", set[i], set[i-1])
 			}
 		}
 	})

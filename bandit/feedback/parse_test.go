@@ -96,7 +96,7 @@ func TestParseBulk(t *testing.T) {
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {
-			t.Errorf("entry %d: %v", i, errs[i])
+			t.Errorf("entry %d: got error %v, want an error = %v", i, errs[i], bad)
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
@@ -173,7 +173,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(posts) != len(errs) || !bulk && len(posts) != 1 {
-			t.Fatalf("%d posts, %d errors", len(posts), len(errs))
+			t.Fatalf("got %d posts and %d errors, want equal numbers, and one of each for a single post", len(posts), len(errs))
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {

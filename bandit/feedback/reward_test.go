@@ -91,7 +91,7 @@ func TestRewardIncludesANewRater(t *testing.T) {
 			t.Fatalf("got %+v, want OK = true and Tier = feedback.TierUser", after)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
-			t.Fatalf("before %+v, after %+v", before, after)
+			t.Fatalf("a new rater's 1: got %+v after %+v, want a higher reward of a person, or reward 1 of a person", after, before)
 		}
 	})
 }

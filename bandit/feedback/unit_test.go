@@ -17,16 +17,16 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	}
 	list := feedback.ForMembers("unit", entries)
 	if len(list) != 32 || list[0].Hash != entries[2].CopyForMember("unit").Hash {
-		t.Fatalf("%d entries, the first %+v", len(list), list[0])
+		t.Fatalf("got %d entries, the first %+v, want the newest 32", len(list), list[0])
 	}
 	ids := map[string]bool{}
 	for _, e := range list {
 		if ids[e.ID] = true; e.Via != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
-			t.Errorf("a member gets %+v", e)
+			t.Errorf("got the member's copy %+v, want Via = unit, Turn = 0 and the rater ann", e)
 		}
 	}
 	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
-		t.Errorf("%d ids of 32 entries", len(ids))
+		t.Errorf("got %d different ids of 32 copies, want 32, different for each member", len(ids))
 	}
 }
 
@@ -42,7 +42,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	}
 	for seat, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
 		if got := feedback.ForUnit("m1", seat, own); len(got) != want {
-			t.Errorf("member %d: the unit gets %+v", seat, got)
+			t.Errorf("member %d: got %+v for the unit, want %d entries", seat, got, want)
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)
@@ -72,6 +72,6 @@ func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 		t.Errorf(`got %+v, want two entries in got, got[0].ID = "new" and got[1].ID = "corrected"`, got)
 	}
 	if got := feedback.Missing(nil, set); len(got) != 0 {
-		t.Errorf("of nothing: %+v", got)
+		t.Errorf("Missing without entries: got %+v, want none", got)
 	}
 }

@@ -31,7 +31,7 @@ func TestVerdictBesideZeroHasAReason(t *testing.T) {
 			t.Errorf("%s with an interval that contains 0: %q", a.Verdict, got)
 		}
 		if got := outside.ZeroNote(); got != "" {
-			t.Errorf("%s with an interval above 0: %q", a.Verdict, got)
+			t.Errorf("%s with an interval above 0: got the note %q, want none", a.Verdict, got)
 		}
 	}
 }

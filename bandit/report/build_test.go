@@ -92,7 +92,7 @@ func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report
 			return r
 		}
 	}
-	t.Fatal("no row")
+	t.Fatal("the report has no row of the lesson")
 	return report.Row{}
 }
 
@@ -123,7 +123,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 				t.Error("worst-case bounds belong to invalid rows")
 			}
 			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
-				t.Errorf("%s needs %d picks", r.Verdict, r.NeedsPicks)
+				t.Errorf("verdict %s: got %d needed picks, want some only without a final verdict", r.Verdict, r.NeedsPicks)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
-		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
+		t.Errorf("got %s with the interval [%v %v], note %q, want %s and the note of an earlier proof", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
-		t.Errorf("later: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+		t.Errorf("got %s with the interval [%v %v], want %s with a wide interval", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
-		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
+		t.Errorf("among 21 lessons, E = %v: got %s (%s), want %s with a caution", r.EHelps, r.Verdict, r.Note, report.Helps)
 	}
 }
 
@@ -181,14 +181,14 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
-		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+		t.Fatalf("one lesson alone: got %s with the interval [%v %v], want a help above 0", r.Verdict, *r.Lo, *r.Hi)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = only(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21: %s [%v %v], needs %d", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+		t.Errorf("among 21 lessons: got %s with the interval [%v %v] and %d needed picks, want no claim and some needed picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
 		t.Errorf(`got the note %q, want one with "by chance" below the verdict unproven`, r.Note)
@@ -202,7 +202,7 @@ func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+		t.Errorf("with 40 withheld: got %s with the interval [%v %v] (%s), want no claim below 50 rewarded sessions", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // no proof among so many
@@ -215,11 +215,11 @@ func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
-		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+		t.Errorf("with a wider interval: got %s with [%v %v] (%s), want %s and the note of the earlier interval", r.Verdict, *r.Lo, *r.Hi, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
-		t.Errorf("turned: %s %v", r.Verdict, *r.Effect)
+		t.Errorf("with a negative effect %v: got %s, want another verdict", *r.Effect, r.Verdict)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestLikelyIsTheModelsProbability(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
-		t.Errorf("%s [%v %v] posterior %v: %q", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note)
+		t.Errorf("got %s with the interval [%v %v], posterior %v, note %q, want %s by the model", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note, report.LikelyHelps)
 	}
 }
 
@@ -248,10 +248,10 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 		addArm(c, "a", a)
 		r := only(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
-			t.Errorf("%s: an effect is shown", name)
+			t.Errorf("%s: the row has an effect, want none", name)
 		}
 		if r.NeedsPicks < 1 {
-			t.Errorf("%s: needs %d picks", name, r.NeedsPicks)
+			t.Errorf("%s: got %d needed picks, want at least 1", name, r.NeedsPicks)
 		}
 	}
 	c := bandit.New()
@@ -280,7 +280,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 	has := func(where string, m map[string]any, names ...string) {
 		for _, n := range names {
 			if _, ok := m[n]; !ok {
-				t.Errorf("%s has no %s: %v", where, n, m)
+				t.Errorf("%s has no key %s: %v", where, n, m)
 			}
 		}
 	}
@@ -306,7 +306,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		t.Errorf("got error %v, plain %+v, want no error and Lessons[0].Hi - Lessons[0].Lo >= 1.99", err, plain)
 	}
 	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
-		t.Errorf("an empty report: %s", b)
+		t.Errorf("an empty report encodes to %s, want lessons as an empty list", b)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := only(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
-		t.Errorf("effect %v, means %v %v", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
+		t.Errorf("got effect %v and means %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
 		t.Errorf("got *r.Lo %v, *r.Hi %v, PHelps %v, want *r.Lo <= %v, *r.Hi >= %v and PHelps >= 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect, *r.Effect)
@@ -357,7 +357,7 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	r := only(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
-		t.Errorf("delta %v gap %v effect %v", *r.LOODelta, *r.LOOGap, *r.Effect)
+		t.Errorf("got difference %v, gap %v and effect %v, want a negative difference and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect)
 	}
 }
 
@@ -377,7 +377,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: %+v %v", g.SRM, g.Global.Verdict)
+		t.Errorf("too many control sessions: got %+v and %v, want a failed check and %s", g.SRM, g.Global.Verdict, report.Invalid)
 	}
 }
 
@@ -416,7 +416,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 		t.Error("the last band is not the row")
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
-		t.Errorf("%v picks a week", r.PerWeek)
+		t.Errorf("got %v picks a week, want %v", r.PerWeek, 7*100*27/28.0)
 	}
 }
 
@@ -441,7 +441,7 @@ func TestUnlistedLessonsHaveRows(t *testing.T) {
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("the rule of cautions")
+		t.Error("Caution is wrong for one of the four counts of failures and successes")
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
@@ -484,7 +484,7 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		}
 	}
 	if got := only(t, short).Retire; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: %q", got)
+		t.Errorf("benched for three days: got the reason %q, want none of 60 days", got)
 	}
 }
 
@@ -497,22 +497,22 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("needs %d, %v a week, %v weeks", r.NeedsPicks, r.PerWeek, r.Weeks)
+		t.Errorf("got %d needed picks, %v a week, %v weeks, want 500 to 3000 and their quotient", r.NeedsPicks, r.PerWeek, r.Weeks)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("a larger holdout learns faster: %+v of %+v", r.WhatIf, r)
 	}
 	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
-		t.Errorf("a smaller one slower: %+v", less.WhatIf)
+		t.Errorf("a smaller holdout: got %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
 		if got := only(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
-			t.Errorf("what if %v: %+v", nonsense, got.WhatIf)
+			t.Errorf("holdout %v: got %+v, want no answer", nonsense, got.WhatIf)
 		}
 	}
 	off := only(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
-		t.Errorf("without a holdout: %d, %q", off.NeedsPicks, off.Note)
+		t.Errorf("without a holdout: got %d needed picks, note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
 }
 

@@ -16,31 +16,31 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
-		t.Fatalf("%s needs %d", r.Verdict, r.NeedsPicks)
+		t.Fatalf("got %s with %d needed picks, want %s and some", r.Verdict, r.NeedsPicks, report.Unproven)
 	}
 	day := noon.AddDate(0, 0, int(*r.Weeks*7)).Format("2006-01-02")
 	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
-		t.Errorf("expected on %q, in %v weeks: %s", r.Expected, *r.Weeks, day)
+		t.Errorf("in %v weeks: got the date %q, want %s", r.Weeks, r.Expected, day)
 	}
 	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
-		t.Errorf("needs %d sessions; %q", r.NeedsSessions, r.Sooner)
+		t.Errorf("got %d needed sessions and the advice %q, want at least the picks, a trial and more traffic", r.NeedsSessions, r.Sooner)
 	}
 	trial := only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
 	}
 	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
-		t.Errorf("never matched: %q %q", never.Expected, never.Sooner)
+		t.Errorf("a lesson without a match: got date %q, advice %q, want no date and the reason", never.Expected, never.Sooner)
 	}
 	mute := bandit.New()
 	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
-		t.Errorf("got a third advice: %q", r.Sooner)
+		t.Errorf("got advice %q, want a third: more feedback: 33%%", r.Sooner)
 	}
 	helps := bandit.New()
 	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
-		t.Errorf("%s is expected on %q", r.Verdict, r.Expected)
+		t.Errorf("%s: got the date %q, want none", r.Verdict, r.Expected)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
-		t.Errorf("%s: %d picks until its look", r.Trial, r.NeedsPicks)
+		t.Errorf("trial %s: got %d picks to its evaluation, want 300 in a running trial", r.Trial, r.NeedsPicks)
 	}
 	if r := only(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("the row's own verdict comes after %d picks", r.NeedsPicks)

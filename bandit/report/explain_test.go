@@ -97,12 +97,12 @@ func TestExplainEachKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(b.String(), "\n"); n > 12 || n < 5 {
-			t.Errorf("%s: %d lines", l.Slug, n)
+			t.Errorf("%s: got %d lines, want 5 to 12", l.Slug, n)
 		}
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explain != nil) != (row.Slug == l.Slug) {
-				t.Errorf("asked for %s, %s is explained: %v", l.Slug, row.Slug, row.Explain != nil)
+				t.Errorf("asked for %s: got an explanation of %s = %v", l.Slug, row.Slug, row.Explain != nil)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 		60,
 	); err == nil ||
 		!strings.Contains(err.Error(), "the pipe is closed") {
-		t.Errorf("a failed write: %v", err)
+		t.Errorf("a failed write: got error %v, want: the pipe is closed", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: the smallest p was %v, is %v", l.Slug, e.Smallest, *e.P)
+				t.Errorf("%s: got the smallest p %v and the present p %v, want the smallest not above", l.Slug, e.Smallest, *e.P)
 			}
 		}
 	}

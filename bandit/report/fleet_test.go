@@ -81,7 +81,7 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 				}
 			}
 			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == report.Helps || r.Global.Verdict == report.Harms {
-				t.Errorf("run %d: %+v %+v %s", run, r.SRM, r.Reporting, r.Global.Verdict)
+				t.Errorf("run %d: got %+v, %+v and %s, want both checks passed and no claim", run, r.SRM, r.Reporting, r.Global.Verdict)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 	}
 	t.Logf("%d of %d intervals ever missed", wrong, len(judged))
 	if len(judged) < 200 || float64(wrong) > 0.06*float64(len(judged)) || len(claims) > 0 {
-		t.Errorf("%d of %d intervals missed 0; claims %v", wrong, len(judged), claims)
+		t.Errorf("%d of %d intervals missed 0, claims %v, want at most 6%% and no claim", wrong, len(judged), claims)
 	}
 }
 
@@ -104,20 +104,20 @@ func TestRealEffectsAreFound(t *testing.T) {
 	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
 	helps, harms := last.Lessons[0], last.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("%s and %s", helps.Verdict, harms.Verdict)
+		t.Errorf("got %s for the helping and %s for the harming lesson, want %s and no help", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
-		t.Errorf("effect %v, leave-one-out %v", *helps.Effect, *helps.LOODelta)
+		t.Errorf("got effect %v and the leave-one-out difference %v, want 0.25 within the interval, and a smaller difference", *helps.Effect, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
 		t.Errorf("the harmful lesson was picked %d times, the helpful one %d", harms.Picked, helps.Picked)
 	}
 	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
-		t.Errorf("all lessons together: %s %v", g.Verdict, *g.Effect)
+		t.Errorf("all lessons together: got %s with the effect %v, want %s up to 0.25", g.Verdict, *g.Effect, report.Helps)
 	}
 	for _, l := range last.Lessons[2:] {
 		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
-			t.Errorf("%s: %s of nothing", l.Slug, l.Verdict)
+			t.Errorf("%s has no effect, and got %s", l.Slug, l.Verdict)
 		}
 	}
 }

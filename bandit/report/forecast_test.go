@@ -112,7 +112,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
-		t.Errorf("an unknown lesson: %v", err)
+		t.Errorf("an unknown lesson: got error %v, want report.ErrNoLesson", err)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 		t.Errorf(`got %q, want text[len(text)-1] with "200 of 400 picks" and text[len(text)-1] with "ends without a look"`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
-		t.Errorf("its look was taken: %+v %v", f.Running, err)
+		t.Errorf("after the last evaluation: got %+v, error %v, want no running trial", f.Running, err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 		in.Chooser = halfPointBelief{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
-			t.Errorf("%s active: %+v %v", arms[0], f, err)
+			t.Errorf("%s active: got %+v, error %v, want a belief of 0.5", arms[0], f, err)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			0.85,
 		); soon.Verdict == report.Helps || soon.Verdict == report.Harms ||
 			soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: state %s after 85%% of %d picks", a, soon.Verdict, r.NeedsPicks)
+			t.Errorf("%+v: got %s after 85%% of %d picks, want no verdict yet", a, soon.Verdict, r.NeedsPicks)
 		}
 	}
 	// The day follows from the present rate of picks.

@@ -96,17 +96,17 @@ func TestSessionsForMatchesTheGuide(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
 		if n < c.lo || n > c.hi {
-			t.Errorf("%+v: %v picks", c, n)
+			t.Errorf("%+v: got %v picks, want %v to %v", c, n, c.lo, c.hi)
 		}
 		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
-			t.Errorf("%+v: %v is not the first", c, n)
+			t.Errorf("%+v: got %v picks, want the smallest number with the target width", c, n)
 		}
 	}
 	if n := sessionsFor(0, 1); n != 1e9 {
-		t.Errorf("never is %v", n)
+		t.Errorf("an unreachable width: got %v sessions, want 1e9", n)
 	}
 	if n := sessionsFor(10, 1); n > trial.MinPicks {
-		t.Errorf("an easy target takes %v", n)
+		t.Errorf("a wide target: got %v sessions, want at most %d", n, trial.MinPicks)
 	}
 }
 

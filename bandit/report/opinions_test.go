@@ -37,7 +37,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
 	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
-		t.Errorf("with opinions\n%s\nwithout\n%s", text(withOpinions), text(plain))
+		t.Errorf("opinions changed another field of the report: with\n%s\nwithout\n%s", text(withOpinions), text(plain))
 	}
 	var table, table0, why strings.Builder
 	if err := withOpinions.Table(&table, report.Full); err != nil {

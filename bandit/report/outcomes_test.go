@@ -43,7 +43,7 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 			return x
 		}
 	}
-	t.Fatalf("%s has no outcome %s: %+v", row.Slug, name, row.Outcomes)
+	t.Fatalf("%s has no outcome %s: got %+v", row.Slug, name, row.Outcomes)
 	return report.Outcome{}
 }
 
@@ -67,32 +67,32 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		}
 	}
 	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
-		t.Errorf("recurrence falls by 40 points: %+v", x)
+		t.Errorf("the recurrence falls by 40 points: got %+v, want -0.4 within the interval of 400 sessions", x)
 	}
 	if x := outcomeOf(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
-		t.Errorf("tokens rise by half: %+v", x)
+		t.Errorf("the tokens rise by half: got %+v, want an effect of 30 to 60 percent", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven || idle.Guardrail != "" {
 		t.Errorf("guardrails %q and %q, verdict %q: want dearer, none, and no verdict without a reward", good.Guardrail, idle.Guardrail, good.Verdict)
 	}
 	for _, x := range idle.Outcomes {
 		if x.Verdict.Direction() != 0 || x.Name == "seconds" {
-			t.Errorf("a lesson without an effect: %+v", x)
+			t.Errorf("a lesson without an effect: got %+v, want no direction, and no outcome seconds", x)
 		}
 	}
 	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
-		t.Errorf("20 picks show %+v", x)
+		t.Errorf("20 picks: got %+v, want no effect and at least 30 needed picks", x)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
 		t.Errorf("%v: got a verdict of the reward in %s, want none", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
-		t.Errorf("%v: the table is\n%s", err, &b)
+		t.Errorf("got error %v and the table\n%s\nwant the guardrail and the proven recurrence", err, &b)
 	}
 	b.Reset()
 	if err := got.Explain(&b, "good", 200); err != nil || !strings.Contains(b.String(), "outcome   tokens proven: dearer: +") || !strings.Contains(b.String(), "guardrail dearer") {
-		t.Errorf("%v: the explanation is\n%s", err, &b)
+		t.Errorf("got error %v and the explanation\n%s\nwant the outcome tokens and the guardrail", err, &b)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 		t.Fatalf(`got error %v, plan %+v, want no error, Picks >= 110, Picks <= 130 and Outcome = "recurrence"`, err, plan)
 	}
 	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
-		t.Errorf("an unknown outcome: %v", err)
+		t.Errorf("an unknown outcome: got error %v, want the known names", err)
 	}
 	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
 		t.Errorf("%v: 400 picks detect a change of tokens by %+v", err, more)
@@ -158,7 +158,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 		t.Errorf("got the look %+v of the row %+v", look, row)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
-		t.Errorf("outcome %+v, verdict %s", x, row.Verdict)
+		t.Errorf("got outcome %+v and verdict %s, want %s and %s", x, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d, rewarded %v: false alarm", run, rewarded)
+			t.Errorf("run %d, %v rewarded in both groups: the check of all sessions failed", run, rewarded)
 		}
 	}
 }
@@ -152,13 +152,13 @@ func TestPropensitiesAreNotPooled(t *testing.T) {
 		t.Error("the pooled counts are sound: this test tests nothing")
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
-		t.Errorf("withheld with a chance of 0: %+v", got)
+		t.Errorf("withheld with propensity 0: got %+v, want OK = false", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
 		t.Errorf("everything withheld with a chance of 1: %+v", got)
 	}
 	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
-		t.Errorf("no coin was flipped: %+v", got)
+		t.Errorf("no coin: got %+v, want OK = true and EValue = 1", got)
 	}
 }
 
@@ -176,14 +176,14 @@ func TestRatioIsAnEValue(t *testing.T) {
 			sum += chance * math.Exp(ratio(k, n, p))
 		}
 		if math.Abs(sum-1) > 1e-6 {
-			t.Fatalf("mean %v", sum)
+			t.Fatalf("got a mean of the e-values of %v, want 1", sum)
 		}
 	})
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
-		t.Error("impossible counts")
+		t.Error("ratio of impossible counts is not a number, or not 0")
 	}
 	if got := check(1e9, alarm); got.EValue != capE || got.OK {
-		t.Errorf("%+v cannot be printed", got)
+		t.Errorf("got %+v, want EValue capped at %v and OK = false", got, float64(capE))
 	}
 }
 
@@ -195,10 +195,10 @@ func TestWorstCase(t *testing.T) {
 		t.Errorf("got *lo %v, *hi %v, want math.Abs(*lo - (45.0/80 - 15.0/20)) <= 1e-12 and math.Abs(*hi - (65.0/80 - 5.0/20)) <= 1e-12", *lo, *hi)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
-		t.Error("bounds out of nothing")
+		t.Error("worstCase without strata returned bounds, want nil")
 	}
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
-		t.Error("bounds out of nothing")
+		t.Error("worstCase of an empty stratum returned bounds, want nil")
 	}
 	// With the small holdout the sessions went well, with the large holdout badly; all have a
 	// reward. Within each stratum the lesson has no effect, and the pooled difference would be 36
@@ -208,7 +208,7 @@ func TestWorstCase(t *testing.T) {
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
+		t.Errorf("got %v and %v, want 0: the strata were pooled over propensities", *lo, *hi)
 	}
 	// The reward of an arm without any reward can have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {

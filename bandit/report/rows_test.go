@@ -74,7 +74,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} },
 	)
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
-		t.Errorf("%v weeks, on %q; %q", r.Weeks, r.Expected, r.Sooner)
+		t.Errorf("got %v weeks, date %q, advice %q, want no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
 	if r := only(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
-		t.Errorf("never injected: %d tokens, %v", r.Tokens, r.Cost)
+		t.Errorf("never injected: got %d tokens, cost %v, want 33 and 0.0033", r.Tokens, r.Cost)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
 	if r := only(
@@ -133,11 +133,11 @@ func TestObservationNeedsAComparisonGroup(t *testing.T) {
 		c,
 	); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 ||
 		r.MeanWithheld != nil {
-		t.Errorf("all had it: %v %v", r.LOODelta, r.LOOGap)
+		t.Errorf("injected in every session: got difference %v, gap %v, want none", r.LOODelta, r.LOOGap)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
 	if r := only(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
-		t.Errorf("one had it not: %v %v", r.LOODelta, r.LOOGap)
+		t.Errorf("withheld once: got difference %v, gap %v, want -0.5 and none", r.LOODelta, r.LOOGap)
 	}
 }
 
@@ -153,24 +153,17 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 			r.MeanInjected != nil ||
 			r.LOODelta != nil ||
 			r.LOOGap != nil {
-			t.Errorf(
-				"%v: %d and %d of %d, %v",
-				window,
-				r.NInjected,
-				r.NWithheld,
-				r.Rewarded,
-				r.LOODelta,
-			)
+			t.Errorf("%v: got %d injected, %d withheld, %d rewarded, difference %v, want %d, %d, %d and none", window, r.NInjected, r.NWithheld, r.Rewarded, r.LOODelta, want, want, 2*want)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("%v: %v with %d", window, r.Effect, r.Rewarded)
+			t.Errorf("%v: got effect %v with %d rewarded sessions, want an effect from 50", window, r.Effect, r.Rewarded)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
 		in := input(c, "a")
 		in.Window = window
 		if got := report.Build(in).Window; got != want {
-			t.Errorf("%v is written %q", window, got)
+			t.Errorf("%v: got the text %q, want %q", window, got, want)
 		}
 	}
 }
@@ -186,7 +179,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 ||
 		alone.SRM.OK ||
 		alone.Verdict != report.Invalid {
-		t.Fatalf("alone: %+v, %s", alone.SRM, alone.Verdict)
+		t.Fatalf("one lesson alone: got %+v and %s, want a failed check and %s", alone.SRM, alone.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
@@ -200,7 +193,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 		c,
 	); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK ||
 		r.Verdict == report.Invalid {
-		t.Errorf("among 200: %+v, %s", r.SRM, r.Verdict)
+		t.Errorf("among 200 lessons: got %+v and %s, want a passed check", r.SRM, r.Verdict)
 	}
 	if r := report.Build(
 		input(c, append(slugs, "a", "never")...),

@@ -39,7 +39,7 @@ func TestSurvey(t *testing.T) {
 	for seed := range uint64(20) {
 		cells, looks := surveyed(4000, seed).Cells(report.OfAgent)
 		if looks != 2 || len(cells) != 2 {
-			t.Fatalf("%d cells, %d looks", len(cells), looks)
+			t.Fatalf("got %d cells and %d looks, want 2 and 2", len(cells), looks)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
@@ -59,7 +59,7 @@ func TestSurvey(t *testing.T) {
 	}
 	s := surveyed(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
-		t.Errorf("rewards: %+v", r)
+		t.Errorf("got rewards %+v, want 4000 sessions, at least 1000 injected with reward 1", r)
 	}
 	if s.Rewards("nobody") != nil || s.Sessions != 4000 {
 		t.Error("the survey counts sessions that it did not read")
@@ -73,7 +73,7 @@ func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, looks := s.Cells(report.OfAgent)
 	if looks != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
-		t.Errorf("%d looks, %+v, %d sessions", looks, cells, s.Sessions)
+		t.Errorf("got %d looks, cells %+v, %d sessions, want 0, two cells without enough data, 40", looks, cells, s.Sessions)
 	}
 }
 

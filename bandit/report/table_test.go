@@ -38,7 +38,7 @@ func text(t *testing.T, r report.Report) string {
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && !strings.Contains(line, "a-slug") {
-			t.Errorf("%d columns: %s", n, line)
+			t.Errorf("got a line of %d columns, want at most 100: %s", n, line)
 		}
 	}
 	return b.String()
@@ -130,7 +130,7 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 		for line := range strings.Lines(b.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-				t.Errorf("%d columns of %d: %s", n, columns, line)
+				t.Errorf("got a line of %d columns for a width of %d: %s", n, columns, line)
 			}
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
@@ -148,7 +148,7 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-			t.Errorf("%d columns: %s", n, line)
+			t.Errorf("got a line of %d columns, want at most 80: %s", n, line)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestUnusualHoldoutIsLabelled(t *testing.T) {
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
-			t.Errorf("%q is named %q", rule, r.Holdout)
+			t.Errorf("holdout rule %q: got the label %q, want the name of the rule", rule, r.Holdout)
 		}
 		var b strings.Builder
 		if err := r.Table(&b, report.Full); err != nil {

@@ -65,7 +65,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			}
 		}
 		if r.Looks.Planned != len(listed) {
-			t.Errorf("%d looks are planned: %+v", len(listed), r.Looks)
+			t.Errorf("got %+v planned evaluations, want %d", r.Looks, len(listed))
 		}
 	}
 	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
@@ -101,7 +101,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
-			t.Errorf("of %d looks: %q, p %v, %+v", looks, l.Verdict, *l.P, r.Looks)
+			t.Errorf("one of %d evaluations: got %q, p %v, %+v, want %q", looks, l.Verdict, *l.P, r.Looks, want)
 		}
 	}
 }
@@ -120,11 +120,11 @@ func TestForecast(t *testing.T) {
 		t.Errorf("got f %+v, error %v, want no error, Epsilon = 0.5, Power = 0.8, Looks = 1, Level = 0.05, Picks >= 2900, Picks <= 3200, Sessions = %d, math.Abs(Withheld - float64(Picks)/2) <= 1, Extra < %v, Width < %v and 6 entries in f.Text()", f, err, f.Picks, f.Reward, 0.7*f.Anytime)
 	}
 	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
-		t.Errorf("and back: %+v, %v", again, err)
+		t.Errorf("the forecast of its own picks: got %+v, error %v, want Detect = 0.05", again, err)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("%+v is not a goal", bad)
+			t.Errorf("Forecast accepted the goal %+v", bad)
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
@@ -141,17 +141,17 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("%+v of %+v", e, row)
+		t.Fatalf("got %+v of the row %+v, want the numbers of the row", e, row)
 	}
 	if e.ProofBar != 0.025 { // two tests, one arm in two directions, without a discovery
-		t.Errorf("proven takes p <= %v", e.ProofBar)
+		t.Errorf("got a level of %v for proof, want 0.025", e.ProofBar)
 	}
 	var text strings.Builder
 	if err := r.Explain(&text, "a", 1000); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(text.String(), "\n"); n < 9 || n > 13 {
-		t.Errorf("%d lines", n)
+		t.Errorf("got %d lines, want 9 to 13", n)
 	}
 	for _, want := range []string{
 		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",

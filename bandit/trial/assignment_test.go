@@ -89,7 +89,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Error("a match without a pick counts as a pick")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
-		t.Error("a warning did not match")
+		t.Error("Match found no loop warning")
 	}
 	b := a.Clone()
 	b.Matched[0].Del, b.Picks[0].Injected = 9, false
@@ -118,20 +118,20 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 			return
 		}
 		if !reflect.DeepEqual(x, y) {
-			t.Fatalf("one has\n%+v\nthe other\n%+v", x, y)
+			t.Fatalf("two orders of Merge differ:\n%+v\n%+v", x, y)
 		}
 		head, other := &a, &b
 		if !a.Decided || b.Decided && !first {
 			head, other = &b, &a
 		}
 		if x.Control != head.Control || x.Base != head.Base || x.C != head.C || x.ControlP != head.ControlP || !x.Decided {
-			t.Fatalf("%+v is not decided as %+v", x, head)
+			t.Fatalf("got %+v, want the decision of %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
-			t.Fatalf("%+v lost a decision", x)
+			t.Fatalf("got %+v, want Excluded and Refused of both sides", x)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
-			t.Fatalf("%+v of %+v and %+v", x, head, other)
+			t.Fatalf("got category and day of %+v, want those of the earlier of %+v and %+v", x, head, other)
 		}
 		for _, p := range slices.Concat(head.Picks, other.Picks) {
 			want, ok := head.Pick(p.Slug)
@@ -153,7 +153,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 		}
 		again := x.Clone()
 		if again.Merge(&b, first); !reflect.DeepEqual(again.Picks, x.Picks) || !reflect.DeepEqual(again.Matched, x.Matched) {
-			t.Fatalf("merged twice: %+v, once: %+v", again, x)
+			t.Fatalf("a second Merge changed the picks: got %+v, want %+v", again, x)
 		}
 	})
 }

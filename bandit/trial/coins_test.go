@@ -33,10 +33,10 @@ func TestCoinsOfTwoPurposesAreIndependent(t *testing.T) {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
 			u := trial.Coin(k[0], p, k[1], k[2])
 			if u < 0 || u >= 1 {
-				t.Fatalf("%v is outside [0,1)", u)
+				t.Fatalf("got a coin of %v, want [0,1)", u)
 			}
 			if was, ok := seen[u]; ok {
-				t.Errorf("%v %v falls like %s", p, k, was)
+				t.Errorf("%v %v: got the coin of %s, want another", p, k, was)
 			}
 			seen[u] = fmt.Sprint(p, k)
 		}
@@ -73,7 +73,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 			}
 			cov := float64(both)/sessions - share[i]*share[j]
 			if r := cov / math.Sqrt(share[i]*(1-share[i])*share[j]*(1-share[j])); math.Abs(r) > 0.035 {
-				t.Errorf("lessons %d and %d correlate: r = %.3f", i, j, r)
+				t.Errorf("the coins of lessons %d and %d correlate with r = %.3f, want at most 0.035", i, j, r)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestNormalQuantilesMatchTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
 		if z := trial.Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
-			t.Fatalf("Normal(%v) = %v", u, z)
+			t.Fatalf("Normal(%v) = %v, want a finite number up to 9", u, z)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func TestControlSessions(t *testing.T) {
 		t.Error("a match in a control session is not counted")
 	}
 	if got := of(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
-		t.Errorf("z of a control session: %v", got)
+		t.Errorf("a control session: got z = %v, want %v", got, -0.5/0.05)
 	}
 	if of(a.Closing(), "", "a0@50000", 0) != 1 || of(ds, "", "told0.1@50000", 0) != 1 || of(ds, "", "n0", 7) != 1 {
 		t.Error("a control session is not counted as one")
@@ -117,7 +117,7 @@ func TestSessionWithoutCoinAddsNoComparison(t *testing.T) {
 		}
 		for _, d := range a.Contribution(1, 1) {
 			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-				t.Errorf("epsilon %v: %v", eps, d)
+				t.Errorf("epsilon %v: got the comparison delta %v, want none", eps, d)
 			}
 		}
 	}
@@ -148,14 +148,14 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
 	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
-		t.Errorf("a session without matches: %v", ds)
+		t.Errorf("a session without matches: got %v, want only the field closed", ds)
 	}
 }
 
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Error("NaN is not a reward")
+		t.Error("Contribution of the reward NaN is not empty")
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
 		t.Error("rewards outside 0..1 are not bounded")
@@ -176,14 +176,14 @@ func TestMergeAndNegate(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
 	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
-		t.Errorf("an undone contribution leaves %v", got)
+		t.Errorf("a contribution and its negation leave %v, want nothing", got)
 	}
 	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
 		t.Errorf("%d rewards, want 2", got)
 	}
 	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := trial.CountRewards(change); got != 0 {
-		t.Errorf("a correction is %d rewards", got)
+		t.Errorf("a correction counts as %d rewards, want 0", got)
 	}
 	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {
 		if x.Key.Scope != y.Key.Scope {

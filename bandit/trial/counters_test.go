@@ -19,7 +19,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
 	}
 	if got := c.Maxima(now); len(got) != 0 {
-		t.Fatalf("%v out of nothing", got)
+		t.Fatalf("got maxima %v of empty counters, want none", got)
 	}
 	var all []trial.Delta
 	var done [][]trial.Delta
@@ -35,7 +35,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	s := c.Stats("a@1")
 	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
-		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
+		t.Fatalf("got E+ %v, E- %v, proven at %v, outside %v, want at least 5, at most 0.1, now, at least 5", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Settled {
 		t.Error("a proven lesson keeps its large holdout")
@@ -52,11 +52,11 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	other.Raise(all)
 	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
-		t.Errorf("merged maxima differ: %+v", o)
+		t.Errorf("got maxima %+v after Raise, want those of the first counters", o)
 	}
 	other.Raise(done[0]) // no maxima: not for Raise
 	if other.Stats("a@1").N != 0 {
-		t.Error("Raise added to sums")
+		t.Error("Raise added to the sums")
 	}
 	// Undoing everything takes the sums back, not the evidence once reached.
 	for _, d := range done {
@@ -100,7 +100,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 			t.Errorf("%v of %d: one more at %v is not a discovery", k.p, k.tests, next)
 		}
 		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
-			t.Errorf("of %d: %v is a discovery, too", k.tests, alone)
+			t.Errorf("%d tests: %v counts as a discovery, want none", k.tests, alone)
 		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !close6(trial.PValue(math.Log(40)), 0.025) {
@@ -131,7 +131,7 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
 	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Rewarded != 2 || c.Global().All.Rewarded != 1 {
-		t.Error("a clone shares counters")
+		t.Error("an addition to a clone changed the original")
 	}
 }
 
@@ -144,17 +144,17 @@ func TestSpentCountsTokensByArm(t *testing.T) {
 	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
-		t.Errorf("injected: %+v", got)
+		t.Errorf("an injected pick: got %+v, want %+v", got, want)
 	}
 	if got := c.Stats("out@1").Spent; got != [2]trial.Spending{0: want} {
-		t.Errorf("withheld: %+v", got)
+		t.Errorf("a withheld pick: got %+v, want %+v", got, want)
 	}
 	if got := c.Stats("sure@1").Spent; got != [2]trial.Spending{} {
-		t.Errorf("without a coin: %+v", got)
+		t.Errorf("a pick without a coin: got %+v, want nothing", got)
 	}
 	a.Excluded = true
 	if got := a.CostDeltas(trial.Usage{Input: 1}); got != nil {
-		t.Errorf("excluded: %v", got)
+		t.Errorf("an excluded session: got %v, want nothing", got)
 	}
 }
 
@@ -190,10 +190,10 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 		k.Advance(c.today)
 		if got := k.Stats("a@1").Recent; math.Abs(got-c.day) > 1e-9 {
-			t.Errorf("%+v: %v rewarded picks per day", c, got)
+			t.Errorf("%+v: got %v rewarded picks per day, want %v", c, got, c.day)
 		}
 		if got := k.ClosedPerDay(c.today); math.Abs(got-c.close) > 1e-9 {
-			t.Errorf("%+v: %v closings a day", c, got)
+			t.Errorf("%+v: got %v closings per day, want %v", c, got, c.close)
 		}
 	}
 	for at, want := range map[time.Time]int32{
@@ -204,7 +204,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 	}
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
-		t.Error("picks out of nothing")
+		t.Error("got recent picks of empty counters, want none")
 	}
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
@@ -227,7 +227,7 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
-				t.Errorf("%s is %v", what, x)
+				t.Errorf("%s: got %v, want 0", what, x)
 			}
 		}
 	}
@@ -251,13 +251,13 @@ func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 || trial.CountRewards(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
-		t.Errorf("%d rewarded, %d closed", trial.CountRewards(ds), trial.Closed(ds))
+		t.Errorf("got %d rewarded and %d closed, want 1 and 2, and 0 rewarded after a negation", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
 		t.Error("an arm's numbers are not the tenant's")
 	}
 	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
-		t.Errorf("%d deltas of one scope", got)
+		t.Errorf("got %d deltas of one scope, want all with the first scope", got)
 	}
 }

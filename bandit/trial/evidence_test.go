@@ -85,7 +85,7 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 			}
 		}
 		if most := runs/20 + 13; fooled[0] > most || fooled[1] > most { // three standard errors
-			t.Errorf("holdout %v: %v of %d", eps, fooled, runs)
+			t.Errorf("holdout %v: got %v false proofs of %d runs, want at most %d on each side", eps, fooled, runs, most)
 		}
 	}
 }

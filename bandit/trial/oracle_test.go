@@ -285,7 +285,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
-			t.Fatal("there are no coins")
+			t.Fatal("the strata have no coins")
 		}
 		if len(got.All.Any) != len(anything) {
 			t.Fatalf("%+v, want %v", got.All.Any, anything)
@@ -396,7 +396,7 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 			t.Errorf("%+v: %d picks, want %v", c, got, want)
 		}
 		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
-			t.Errorf("%+v: %d picks find %v", c, got, back)
+			t.Errorf("%+v: %d picks find an effect of %v, want %v", c, got, back, c.detect)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 		t.Errorf("the count of 7 turns is %v", n)
 	}
 	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
-		t.Errorf("a change of 40%% reads %v", c)
+		t.Errorf("an effect of 40%% reads as %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
 		t.Errorf("50 errors have the value %v, want the cap 1", y)
@@ -82,7 +82,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	counted.Add(a.Closing())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
-		t.Errorf("a rewarded session counts %+v", got)
+		t.Errorf("a session with a reward counts as %+v, want once, injected", got)
 	}
 	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
@@ -135,13 +135,13 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("before any session: %+v", w)
+		t.Errorf("before any session: got %+v, want the centre 0.5 and the width 1 for recurrence", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
 	}
 	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("a new lesson: %+v", w)
+		t.Errorf("a new lesson: got %+v, want the centre 0.25 of all lessons", w)
 	}
 	w := c.Watch("in@1", 0.2, every, trial.Tally{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40

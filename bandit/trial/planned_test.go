@@ -80,7 +80,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		l := c.Looks()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: %+v, by hand %v %v %v %v", round, l, n, injected, z, zz)
+			t.Fatalf("round %d: got %+v, want one evaluation of %v picks, %v injected, sums %v and %v", round, l, n, injected, z, zz)
 		}
 	}
 }
@@ -102,10 +102,10 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 func TestPicksForMatchesTheFormula(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
-		t.Errorf("%d picks", n)
+		t.Errorf("got %d picks, want 3010 to 3018", n)
 	}
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("and they find %v", d)
+		t.Errorf("the picks find an effect of %v, want 0.05", d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
@@ -157,14 +157,14 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
-			t.Errorf("%d open: %v", open, got)
+			t.Errorf("%d open sessions: got Reached = %v, want %v", open, got, want)
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
 		t.Error("the evaluation belongs to another lesson or plan")
 	}
 	if l := c.Clone().Looks(); len(l) != 1 || l[0].Rewarded != 40 {
-		t.Errorf("a copy: %+v", l)
+		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("500 picks are not enough")
+		t.Error("got Reached = false after 500 picks, want true")
 	}
 	addRewards(700, 0.5)
 	if !c.Progress("a@1", 0.1, "", 0).Reached || c.Progress("a@1", 0, "", 0).Reached {
@@ -210,16 +210,16 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 			t.Errorf("%q: got %+v, want %+v", name, got, (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}))
 		}
 		if got := trial.Planned(name); got != want.planned {
-			t.Errorf("%q has %d picks", name, got)
+			t.Errorf("name %q: got %d picks, want %d", name, got, want.planned)
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
 		if got := trial.Name(time.Unix(900, 5), picks, ""); got != want {
-			t.Errorf("%d picks: %q", picks, got)
+			t.Errorf("%d picks: got the name %q, want %q", picks, got, want)
 		}
 	}
 	if got := trial.Name(time.Unix(-7, 0), 3, ""); got != "0.3" {
-		t.Errorf("before 1970: %q", got)
+		t.Errorf("before 1970: got the name %q, want 0.3", got)
 	}
 }
 
@@ -284,18 +284,18 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := pickOf(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("of no trial: %v", got)
+		t.Errorf("no trial: got %v, want no entry", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
 		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
-		t.Errorf("no number: %v", got)
+		t.Errorf("reward NaN: got %v, want no entry", got)
 	}
 	a.Excluded = true
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("excluded: %v", got)
+		t.Errorf("an excluded session: got %v, want no entry", got)
 	}
 }
 
@@ -334,10 +334,10 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 		}
 	}
 	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
-		t.Errorf("a billionth of a point takes %d", n)
+		t.Errorf("an effect of a billionth of a point: got %d picks, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("%v with one, %v with none", one, none)
+		t.Errorf("got %v with one pick and %v with none, want equal and finite", one, none)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
-				t.Fatalf("until %v: after %d picks, ended = %v", until, i, got)
+				t.Fatalf("width %v: got Reached = %v after %d picks, want %v", until, got, i, want)
 			}
 			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
 				t.Fatal("a trial that no width was asked of")

@@ -186,12 +186,12 @@ func TestCounterNamesAreFixed(t *testing.T) {
 		"told0.0@ told0.1@ told0.2@ told0.3@ told1.0@ told1.1@ told1.2@ told1.3@ w+1 w+2 w+3 w+4 w+5 w+6 w-1 w-2 w-3 w-4 w-5 w-6 worse y0 y0@ y1 y1@ z zz"
 	for name := range strings.FieldsSeq(want) {
 		if !names[name] {
-			t.Errorf("%s is not written", name)
+			t.Errorf("got no counter %s", name)
 		}
 		delete(names, name)
 	}
 	if len(names) > 0 {
-		t.Errorf("also written: %v", names)
+		t.Errorf("got the unknown counters %v", names)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 		}
 	}
 	if trial.Fixed(math.NaN()) != 0 || trial.Round(math.NaN()) != 0 {
-		t.Error("no number")
+		t.Error("Fixed or Round of NaN is not 0")
 	}
 }
 

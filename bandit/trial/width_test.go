@@ -18,7 +18,7 @@ func TestHalfWidthsOfTheDocumentation(t *testing.T) {
 	} {
 		for i, eps := range []float64{0.05, 0.2, 0.5} {
 			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.TightLesson); math.Abs(got-row[i]) > 0.051 {
-				t.Errorf("%v picks at %v: %.2f, promised %v", n, eps, got, row[i])
+				t.Errorf("%v picks with propensity %v: got %.2f points, want %v as in the documentation", n, eps, got, row[i])
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func TestIntervalIsTightestAtItsTuning(t *testing.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
 		if own, off := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); own >= off {
-			t.Fatalf("at %v: %v, tuned for %v sessions %v", n, own, other, off)
+			t.Fatalf("%v sessions: got a half-width of %v, want less than %v, the half-width tuned for %v", n, own, off, other)
 		}
 	})
 }
@@ -43,12 +43,12 @@ func TestPValueMatchesTheInterval(t *testing.T) {
 		tight := rapid.SampledFrom([]float64{trial.TightLesson, 5000, 100}).Draw(t, "tight")
 		h := trial.HalfWidth(n, v, tight)
 		if p := trial.Exclusion(h, n, v, tight); math.Abs(p-trial.Alpha) > 1e-9 {
-			t.Fatalf("at the edge p is %v", p)
+			t.Fatalf("0 at the edge of the interval: got p = %v, want %v", p, trial.Alpha)
 		}
 		far := rapid.Float64Range(0, 3).Draw(t, "far")
 		p, mirrored := trial.Exclusion(far*h, n, v, tight), trial.Exclusion(-far*h, n, v, tight)
 		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
-			t.Fatalf("%v half-widths from 0: p %v and %v", far, p, mirrored)
+			t.Fatalf("0 at %v half-widths: got p = %v and %v mirrored, want equal, and below alpha only outside", far, p, mirrored)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 			}
 		}
 		if reached := map[string]bool{"helps": up > 3, "harms": down > 3, "idles": idle > 0}; !reached[name] {
-			t.Errorf("%s: nothing was reached: %v %v %d", name, up, down, idle)
+			t.Errorf("%s was never reached: up %v, down %v, idle %d", name, up, down, idle)
 		}
 	}
 }
@@ -194,6 +194,6 @@ func TestIntervalHoldsAtEveryEvaluation(t *testing.T) {
 		}
 	}
 	if missed > runs/20+13 { // three standard errors
-		t.Errorf("%d of %d", missed, runs)
+		t.Errorf("the interval missed the effect in %d of %d runs, want at most %d", missed, runs, runs/20+13)
 	}
 }

@@ -33,7 +33,7 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("a directory: got error %v, want syscall.EISDIR", err)
 	}
 	for _, name := range []string{"file", "link"} {
 		if b, err := file.Read(at(name)); err != nil || string(b) != "text" {

@@ -28,7 +28,7 @@ func TestWriteReplaces(t *testing.T) {
 	}
 	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+			t.Errorf("%s: got mode %v, error %v, want %v", path, info.Mode(), err, mode)
 		}
 	}
 	if err := file.Write(filepath.Join(dir, "private", "key"), 0o600, []byte("k")); err != nil {
@@ -49,7 +49,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	fails := errors.New("the disk is on fire")
 	err := file.Replace(path, 0o600, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return fails })
 	if !errors.Is(err, fails) || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want the failure with the path", err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
 		t.Errorf(`got %q, want string(got) = "old"`, got)
@@ -96,7 +96,7 @@ func TestReadersNeverSeePartialFiles(t *testing.T) {
 	for range 100 {
 		got, err := os.ReadFile(path)
 		if err != nil || len(got) != 1<<16 || strings.Trim(string(got), string(got[:1])) != "" {
-			t.Fatalf("%d bytes, %v", len(got), err)
+			t.Fatalf("got %d bytes, error %v, want a whole file of one writer", len(got), err)
 		}
 	}
 	writers.Wait()

@@ -56,7 +56,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	defer second.Close()
 	if err := file.TryLock(second); !errors.Is(err, file.ErrHeld) {
-		t.Errorf("a lock that is held: %v", err)
+		t.Errorf("TryLock of a held lock: got error %v, want file.ErrHeld", err)
 	}
 	got := make(chan error, 1)
 	go func() { got <- file.Lock(second) }()

@@ -113,7 +113,7 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	equal(t, "well", g.On("close", of("a"), "", func() {}), true)
 	equal(t, "an exchange", g.On("write", of("b"), "x1", func() { panic("p") }), false)
 	equal(t, "a session", g.On("close", of("c"), "", func() { panic("q") }), false)
-	equal(t, "before its step", g.On("early", of("d"), "", func() { t.Error("the step was taken") }), false)
+	equal(t, "before its step", g.On("early", of("d"), "", func() { t.Error("the step ran for a session that is set aside") }), false)
 	equal(t, "announced", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
 		equal(t, name+" is left alone", g.IsAside(of(name)), want)

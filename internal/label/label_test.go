@@ -31,7 +31,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("%s belongs to no list", name)
+			t.Errorf("the constant %s is in no list", name)
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -49,7 +49,7 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for name, value := range constants(t, "label.go") {
 		if !snake.MatchString(value) {
-			t.Errorf("%s is %q", name, value)
+			t.Errorf("%s is %q, want snake_case", name, value)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 		return nil
 	})
 	if err != nil || calls < 50 {
-		t.Errorf("%d calls with a step: %v", calls, err)
+		t.Errorf("got %d calls with a step, error %v, want at least 50", calls, err)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 	for _, e := range table.Entries {
 		p := e.Price
 		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
-			t.Errorf("%q: got %+v", e.Pattern, p)
+			t.Errorf("%q: got %+v, want complete prices, and each pattern once", e.Pattern, p)
 		}
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")

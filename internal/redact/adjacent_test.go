@@ -104,7 +104,7 @@ func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
 	for _, in := range []string{`{"q":"pay 4111\u00a01111\u00a01111\u00a01111 and password%3Dhunter22"}`, `{"a":"{\"q\":\"pay 4111\\u00a01111\\u00a01111\\u00a01111 and password%3Dhunter22\"}"}`} {
 		got := string(redact.New(true).JSON(nil, []byte(in)))
 		if want := "pay [REDACTED:card:1] and password%3D[REDACTED:secret:1]"; !strings.Contains(got, want) || !json.Valid([]byte(got)) {
-			t.Errorf("%s becomes %s", in, got)
+			t.Errorf("%s becomes %s, want %q within valid JSON", in, got, want)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestTruncatedValueAfterAName(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want no part of the value", text, got)
 		}
 	}
 }

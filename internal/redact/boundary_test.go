@@ -72,7 +72,7 @@ func TestIBANLengthOfEveryCountry(t *testing.T) {
 				in := "to " + ibanOf(country, length) + " now"
 				redacted := redact.New(true).Text(in) == "to [REDACTED:iban:1] now"
 				if want := known[country] == length; redacted != want {
-					t.Errorf("%s with %d characters is redacted: %v", country, length, redacted)
+					t.Errorf("%s with %d characters: got redacted = %v, want %v", country, length, redacted, want)
 				}
 			}
 		}
@@ -122,11 +122,11 @@ func TestCardRangesAndLengths(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("%s with %d digits: %q", prefix, length, got)
+				t.Errorf("%s with %d digits becomes %q, want a redacted card = %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {
-				t.Errorf("%s with a wrong check digit: %q", wrong, got)
+				t.Errorf("%s with a wrong check digit becomes %q, want no card", wrong, got)
 			}
 		}
 	}
@@ -202,10 +202,10 @@ func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 		}
 		in := strings.Join(values, between)
 		if got := redact.New(true).Text(in); got != strings.Join(want, between) {
-			t.Fatalf("%q becomes %q", in, got)
+			t.Fatalf("%q becomes %q, want %q", in, got, strings.Join(want, between))
 		}
 		if got := redact.New(false).Text(in); got != in {
-			t.Fatalf("without personal data %q becomes %q", in, got)
+			t.Fatalf("without personal data %q becomes %q, want it unchanged", in, got)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	waitCached(t, c, r, prompt)
 	for range 5 {
 		if out := r.JSONCached(nil, secret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
-			t.Fatal("the key passed")
+			t.Fatal("the text with the key came from the cache, unredacted")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -83,7 +83,7 @@ func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	personal := redact.New(true)
 	personal.UseCleanTexts(c)
 	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
-		t.Error("the address passed")
+		t.Error("the text with the address came from the cache of secrets, unredacted")
 	}
 }
 

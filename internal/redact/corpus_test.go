@@ -281,7 +281,7 @@ func TestRecallOfEachKind(t *testing.T) {
 			raw := wrap(r, i%places, text)
 			out := New(true).JSON(nil, raw)
 			if !json.Valid(out) {
-				t.Fatalf("invalid JSON out of %s\n%s", raw, out)
+				t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
 			}
 			if !strings.Contains(flatten(out), value) && strings.Contains(string(out), "[REDACTED:"+k.String()+":") {
 				found++

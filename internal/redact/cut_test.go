@@ -27,7 +27,7 @@ func TestTruncatedValuesAreRedacted(t *testing.T) {
 			t.Errorf("CutText(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if again := New(true).CutText(got); again != got {
-			t.Errorf("cut again: %q, before %q", again, got)
+			t.Errorf("a second CutText changes %q to %q", got, again)
 		}
 	}
 }

@@ -201,14 +201,14 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		checkHidden := func(where, out string) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				if value, _, _ := strings.Cut(part, "»"); strings.Contains(out, value) {
-					t.Errorf("%s: %q stays of %q: %q", where, value, in, out)
+					t.Errorf("%s: the value %q of %q is left in %q", where, value, in, out)
 				}
 			}
 		}
 		once := redact.New(true).Text(in)
 		checkHidden("a text", once)
 		if again := redact.New(true).Text(once); again != once {
-			t.Errorf("%q, redacted again, becomes %q", once, again)
+			t.Errorf("a second redaction changes %q to %q", once, again)
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {
@@ -217,7 +217,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
 			if checkHidden("JSON", string(out)); !json.Valid(out) {
-				t.Errorf("%s is not JSON", out)
+				t.Errorf("%s is not valid JSON", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
 				t.Fatal(err)

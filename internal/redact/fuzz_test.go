@@ -25,10 +25,10 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
-		t.Fatalf("Redact changed its input %s", before)
+		t.Fatalf("JSON changed its input %s", before)
 	}
 	if !json.Valid(out) {
-		t.Fatalf("invalid JSON\n in %s\nout %s", raw, out)
+		t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
 	}
 	if nestedPlaceholder(raw, out) {
 		t.Fatalf("placeholder in a placeholder\n in %s\nout %s", raw, out)
@@ -87,17 +87,17 @@ func TestRedactAnyMixture(t *testing.T) {
 func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
 	r := New(true)
 	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
-		t.Errorf("first text: got %s", got)
+		t.Errorf("first text: got %s, want email:1 and card:1", got)
 	}
 	if got := string(r.JSON(nil, []byte(`["A@B.io","c@d.io","4111-1111-1111-1111"]`))); got != `["[REDACTED:email:1]","[REDACTED:email:2]","[REDACTED:card:1]"]` {
-		t.Errorf("second text: got %s", got)
+		t.Errorf("second text: got %s, want email:1, email:2 and card:1", got)
 	}
 	counts := r.DrainCounts()
 	if counts["email"] != 3 || counts["card"] != 2 || len(counts) != 2 {
-		t.Errorf("counts %v", counts)
+		t.Errorf("got counts %v, want 3 emails and 2 cards", counts)
 	}
 	if left := r.Counts(); left != nil {
-		t.Errorf("counts after draining: %v", left)
+		t.Errorf("got counts %v after the first read, want none", left)
 	}
 	if got := New(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
 		t.Errorf("another redactor continues the numbers of the first: %s", got)
@@ -108,7 +108,7 @@ func TestRedactorKeepsPersonalDataOnRequest(t *testing.T) {
 	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
 	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
 	if got := string(New(false).JSON(nil, []byte(in))); got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestRedactCopiesNothingWhenClean(t *testing.T) {
 	dst := []byte("kept")
 	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
-		t.Error("a clean text was changed")
+		t.Error("JSON copied a text without values, or changed dst")
 	}
 	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {
-		t.Errorf("%v allocations for a clean text", n)
+		t.Errorf("got %v allocations for a text without values, want 0", n)
 	}
 }
 
@@ -140,6 +140,6 @@ func TestRedactSkipsImages(t *testing.T) {
 	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
 	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
 	if out := New(true).JSON(nil, raw); !bytes.Equal(out, raw) {
-		t.Error("base64 was altered")
+		t.Error("JSON changed the base64 of an image")
 	}
 }

@@ -28,16 +28,16 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
 			}
 			if again := New(true).Text(got); again != got {
-				t.Errorf("%s: redacted again: %q, before %q", row.name, again, got)
+				t.Errorf("%s: a second redaction changes %q to %q", row.name, got, again)
 			}
 			kept := New(false).Text(x.in)
 			if redacted := kept != x.in; redacted != (x.out != "" && !row.personal) {
-				t.Errorf("%s: without personal data %q becomes %q", row.name, x.in, kept)
+				t.Errorf("%s: without personal data %q becomes %q, want a change = %v", row.name, x.in, kept, x.out != "" && !row.personal)
 			}
 			shown = shown || strings.Contains(x.out, Placeholder+row.name+":1]")
 		}
 		if !shown {
-			t.Errorf("%s has no example", row.name)
+			t.Errorf("%s has no example that is redacted", row.name)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
 			for _, x := range x {
 				if got := New(true).Text(x.in); got != x.want() {
-					t.Errorf("%q becomes %q", x.in, got)
+					t.Errorf("%q becomes %q, want %q", x.in, got, x.want())
 				}
 			}
 			if !needed(func(rows *[kindCount]rule) { rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1) }, append(x, row.examples...)) {
-				t.Errorf("%s: nothing needs the prefix %q", row.name, p.text+p.bodyStart)
+				t.Errorf("%s: no example needs the prefix %q", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}
 			}, all) {
-				t.Errorf("%s: nothing needs the anchor %q", row.name, a.name)
+				t.Errorf("%s: no example needs the anchor %q", row.name, a.name)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ func checkKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want it unchanged", text, got)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func checkRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want a placeholder of %s", text, got, kind)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestPlaceholdersAreKept(t *testing.T) {
 	checkKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want the placeholders kept and the address redacted", text, got)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 		t.Errorf(`got %q, want "mail [REDACTED:email:1]"`, got)
 	}
 	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("a long word becomes %q", got)
+		t.Errorf("the last word of a cut text becomes %q, want 256 characters of it cut", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 func TestReplacementsAreCountedByKind(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
-		t.Error("a new redactor has counts")
+		t.Error("a new redactor has counts, want none")
 	}
 	r.Text("a@b.io a@b.io 203.0.113.7")
 	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))
@@ -151,7 +151,7 @@ func TestReplacementsAreCountedByKind(t *testing.T) {
 		t.Errorf(`got %q, want "map[card:1 email:3 ip:1]" and r.Counts() nil`, got)
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
-		t.Errorf("numbers do not continue: %s", got)
+		t.Errorf("got %s, want the numbers to continue with email:2 and email:3", got)
 	}
 }
 

@@ -87,12 +87,12 @@ func TestSimilarNamesAreNoNamesOfSecrets(t *testing.T) {
 		for _, form := range []string{"%s=%s", `%s: "%s"`, `{"%s":"%s"}`} {
 			in := fmt.Sprintf(form, name, "hunter22xyz")
 			if got := redact.New(true).Text(in); got != in {
-				t.Errorf("%q becomes %q", in, got)
+				t.Errorf("%q becomes %q, want it unchanged", in, got)
 			}
 		}
 		object := `{"` + name + `":"hunter22xyz","n":` + `"078051120","m":5550100}`
 		if got := string(redact.New(true).JSON(nil, []byte(object))); got != object {
-			t.Errorf("%s becomes %s", object, got)
+			t.Errorf("%s becomes %s, want it unchanged", object, got)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 				t.Errorf("%s becomes %s, want %s", in, got, want)
 			}
 			if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-				t.Errorf("without personal data %s becomes %s", in, got)
+				t.Errorf("without personal data %s becomes %s, want it unchanged", in, got)
 			}
 		}
 	}

@@ -30,12 +30,12 @@ func TestBareJSONNumbersAreRedacted(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", in, got, want)
 		}
 		if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-			t.Errorf("without personal data %s becomes %s", in, got)
+			t.Errorf("without personal data %s becomes %s, want it unchanged", in, got)
 		}
 	}
 	const in, want = `{"password":12345678,"token":1234567890123456789}`, `{"password":"[REDACTED:secret:1]","token":1234567890123456789}`
 	if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
-		t.Errorf("%s becomes %s", in, got)
+		t.Errorf("%s becomes %s, want %s", in, got, want)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 			t.Fatalf("%s: got %v, want no error and string(raw) = %q", before, err, before)
 		}
 		if at, ok := sameForm(was, is); !ok {
-			t.Fatalf("%s has another form at %s", before, at)
+			t.Fatalf("the redaction changed the structure of %s at %s", before, at)
 		}
 	})
 }

@@ -41,13 +41,13 @@ func TestNameValuePairsOfLists(t *testing.T) {
 		"the value of a name",
 	} {
 		if got := redact.New(true).Text(stays); got != stays {
-			t.Errorf("%q becomes %q", stays, got)
+			t.Errorf("%q becomes %q, want it unchanged", stays, got)
 		}
 		if !json.Valid([]byte(stays)) {
 			continue
 		}
 		if got := string(redact.New(true).JSON(nil, []byte(stays))); got != stays {
-			t.Errorf("%q becomes %q as JSON", stays, got)
+			t.Errorf("%q becomes %q as JSON, want it unchanged", stays, got)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestNameValuePairsInJSON(t *testing.T) {
 	for depth := range 4 {
 		got := string(redact.New(true).JSON(nil, []byte(list)))
 		if strings.Contains(got, secret) || !strings.Contains(got, "kept33") || !strings.Contains(got, "bob") || !json.Valid([]byte(got)) {
-			t.Errorf("depth %d: %s", depth, got)
+			t.Errorf("depth %d: got %s, want valid JSON with kept33 and bob, without the secret", depth, got)
 		}
 		wrapped, err := json.Marshal(map[string]string{"text": list})
 		if err != nil {

@@ -107,14 +107,14 @@ func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 		}
 		out := redact.New(true).JSON(nil, []byte(member))
 		if !json.Valid(out) {
-			t.Fatalf("%s becomes %s", member, out)
+			t.Fatalf("%s becomes invalid JSON: %s", member, out)
 		}
 		plain := string(out)
 		for range depth {
 			plain = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r").Replace(plain)
 		}
 		if strings.Contains(plain, value) || !strings.Contains(plain, redact.Placeholder) {
-			t.Fatalf("%s becomes %s", member, out)
+			t.Fatalf("%s becomes %s, want the value redacted", member, out)
 		}
 	})
 }
@@ -134,12 +134,12 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 		"LS0tLS1CRUdJTi", "eyJhbGciOi.\nNext line", "call by 12/31/2026", "phone 1/24/2026 x", "tel 12/345678", "12.34.56", "fw_version_2_of_the_board_support", "r8_is", "api_v1_of_the_server", "glc_" + strings.Repeat("a", 30), "sk-" + strings.Repeat("a-", 40) + "1",
 	} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want it unchanged", text, got)
 		}
 	}
 	for _, image := range []string{"data:image/png;base64," + strings.Repeat("iVBORw0KGgo", 300), strings.Repeat("AKIA+4111111111111111/", 200)} {
 		if got := redact.New(true).Text(image); got != image {
-			t.Errorf("an image becomes %.80q", got)
+			t.Errorf("an image becomes %.80q, want it unchanged", got)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 func TestLongBase64KeyIsNoImage(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {
-		t.Errorf("a key in base64 becomes %.80s", got)
+		t.Errorf("a key in base64 becomes %.80s, want %s", got, want)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestRedactText(t *testing.T) {
 				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 			if again := New(true).Text(got); again != got {
-				t.Errorf("redacted again: %q, before %q", again, got)
+				t.Errorf("a second redaction changes %q to %q", got, again)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestRedactJSON(t *testing.T) {
 				t.Errorf("JSON(%s)\n got %s\nwant %s", tt.in, got, tt.want)
 			}
 			if !json.Valid([]byte(got)) {
-				t.Errorf("invalid JSON: %s", got)
+				t.Errorf("got invalid JSON: %s", got)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 		"see https://hooks.slack.com/services/ for the form",
 	} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want it unchanged", text, got)
 		}
 	}
 	checkMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
@@ -199,10 +199,10 @@ func checkPiece(t *testing.T, piece string) {
 	r := redact.New(true)
 	once := r.Text(piece)
 	if again := redact.New(true).Text(once); again != once {
-		t.Errorf("%q becomes %q, and then %q", piece, once, again)
+		t.Errorf("%q becomes %q, and %q after a second redaction", piece, once, again)
 	}
 	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
-		t.Errorf("%q, cut, becomes %q", piece, cut)
+		t.Errorf("%q becomes %q as a cut text, want %q at its beginning or the last word redacted", piece, cut, once)
 	}
 	raw, err := json.Marshal(piece)
 	if err != nil {
@@ -211,7 +211,7 @@ func checkPiece(t *testing.T, piece string) {
 	for _, raw := range [][]byte{raw, []byte(piece)} {
 		valid := json.Valid(raw)
 		if out := r.JSON(nil, bytes.Clone(raw)); valid && !json.Valid(out) {
-			t.Errorf("%s becomes %s", raw, out)
+			t.Errorf("%s becomes invalid JSON: %s", raw, out)
 		}
 	}
 }
@@ -235,11 +235,11 @@ func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
 	}
 	r.Text("password: correcthorse\npassword='secret:1'")
 	if got := r.Text("correcthorse [REDACTED:secret:1]"); got != "correcthorse [REDACTED:secret:1]" {
-		t.Errorf("a plain word becomes %s", got)
+		t.Errorf("a plain word becomes %s, want it unchanged", got)
 	}
 	r.Reset()
 	if got := r.Text("I used hunter22."); got != "I used hunter22." {
-		t.Errorf("after Reset: %s", got)
+		t.Errorf("after Reset: got %s, want the word unchanged", got)
 	}
 }
 
@@ -251,15 +251,15 @@ func TestNumbersOfASessionContinue(t *testing.T) {
 	r.Text("a@b.io")
 	r.Continue(redact.NewNumbers(nil))
 	if got := r.Text("x@y.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("another session: %s", got)
+		t.Errorf("another session: got %s, want email:1", got)
 	}
 	other.Continue(numbers)
 	if got := other.Text("c@d.io a@b.io"); got != "[REDACTED:email:2] [REDACTED:email:1]" {
-		t.Errorf("the next exchange: %s", got)
+		t.Errorf("the next exchange: got %s, want email:2 and email:1", got)
 	}
 	r.Continue(redact.NewNumbers(numbers.Highest()))
 	if got := r.Text("e@f.io, a@b.io, 203.0.113.7"); got != "[REDACTED:email:3], [REDACTED:email:4], [REDACTED:ip:1]" {
-		t.Errorf("after a restart: %s", got)
+		t.Errorf("after a restart: got %s, want email:3, email:4 and ip:1", got)
 	}
 }
 
@@ -272,14 +272,14 @@ func TestForgottenValuesGetNewNumbers(t *testing.T) {
 		}
 		r.Reset()
 		if left := r.Counts(); left != nil {
-			t.Errorf("counts are left: %v", left)
+			t.Errorf("got counts %v after the first read, want none", left)
 		}
 		got := r.Text("aa@b.io a@b.io aa@b.io")
 		if want := "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"; got != want {
-			t.Errorf("after %d values: %s", many, got)
+			t.Errorf("after %d values: got %s, want %s", many, got, want)
 		}
 		if n := r.Counts()["email"]; n != 3 {
-			t.Errorf("%d are counted", n)
+			t.Errorf("got %d counted addresses, want 3", n)
 		}
 		r.Reset()
 	}
@@ -289,7 +289,7 @@ func TestForgottenValuesGetNewNumbers(t *testing.T) {
 func TestHarmlessLastWordOfTruncatedText(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).CutText(text); got != text {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("%q becomes %q, want it unchanged", text, got)
 		}
 	}
 }

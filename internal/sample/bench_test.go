@@ -34,7 +34,7 @@ func BenchmarkOptOut(b *testing.B) {
 	b.SetBytes(int64(len(args)))
 	for b.Loop() {
 		if o.Hits(string(args)) {
-			b.Fatal("hit")
+			b.Fatal("an opt-out pattern matched the arguments")
 		}
 	}
 }

@@ -117,18 +117,18 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 				t.Fatalf("got %q, want exactly one %s", families(got), tt.want)
 			}
 			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.field) {
-				t.Errorf("output %s lacks %q", out, tt.field)
+				t.Errorf("the output %s lacks %q", out, tt.field)
 			}
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
-				t.Errorf("feedback %v", got[0].Feedback)
+				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
 			}
 			if err := conforms(got[0]); err != nil {
-				t.Errorf("problems %v", err)
+				t.Errorf("the sample does not conform to its schema: %v", err)
 			}
 		})
 	}
 	if got := sample.Build(sample.Session{}); got != nil {
-		t.Errorf("an empty session gives %v", got)
+		t.Errorf("an empty session gives %v, want no sample", got)
 	}
 }
 
@@ -140,14 +140,14 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	retry.Turn, retry.NewFrom = first.Turn, 0
 	c.s.Exchanges[0].Turn = retry.Turn
 	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want one complete sample with the text Hello", got)
 	}
 	// A failure without a repair is kept, even though the session continued.
 	c = newScript()
 	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want two dialogs, the first failed", got)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestBuildMakesOneSamplePerStub(t *testing.T) {
 		events = append(events, ids...)
 	}
 	if slices.Sort(events); !slices.Equal(events, []string{one, two}) {
-		t.Errorf("samples of %v", events)
+		t.Errorf("got the samples of the events %v, want %v", events, []string{one, two})
 	}
 }
 
@@ -207,27 +207,27 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
-		t.Fatalf("got %s", families(got))
+		t.Fatalf("got the families %s, want intent_resolution dialog_response error_correction", families(got))
 	}
 	intent, dialog, fix := got[0], got[1], got[2]
 	if intent.Input["raw_request_summary"] != "Run the tests" || intent.Output["final_intent_summary"] != "Pushed." || intent.Input["dialog_turns_count"] != 2 {
-		t.Errorf("intent %v -> %v", intent.Input, intent.Output)
+		t.Errorf("got intent %v -> %v, want the first words, the last reply and 2 turns", intent.Input, intent.Output)
 	}
 	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
 		t.Errorf("calls of the same id must count once: %v", intent.Output)
 	}
 	want := []sample.Lesson{{Slug: "b", State: "withheld"}, {Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}}
 	if !reflect.DeepEqual(intent.Meta["lessons"], want) {
-		t.Errorf("lessons %v", intent.Meta["lessons"])
+		t.Errorf("got lessons %v, want %v", intent.Meta["lessons"], want)
 	}
 	if tokens := intent.Meta["tokens"].(map[string]any); tokens["input"] != 200 || tokens["output"] != 20 {
-		t.Errorf("tokens %v", tokens)
+		t.Errorf("got tokens %v, want 200 and 20", tokens)
 	}
 	if dialog.Input["user_text"] != "Now push" || dialog.Input["turn"] != 4 {
-		t.Errorf("dialog %v", dialog.Input)
+		t.Errorf("got dialog %v, want \"Now push\" at turn 4", dialog.Input)
 	}
 	if fix.Input["error"] != "error: unknown command tst" || fix.Output["corrected_call"].(map[string]any)["arguments"] != `{"command":"npm test"}` {
-		t.Errorf("correction %v -> %v", fix.Input, fix.Output)
+		t.Errorf("got correction %v -> %v, want the error and the call npm test", fix.Input, fix.Output)
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {
@@ -265,13 +265,13 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 			c.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
 			got := sample.Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
-				t.Fatalf("got %s", families(got))
+				t.Fatalf("got the families %s, want intent_resolution error_correction", families(got))
 			}
 			if f := got[1].Input["failed_call"].(map[string]any); f["arguments"] != `{"a":1}` || f["name"] != "run" {
-				t.Errorf("failed call %v", f)
+				t.Errorf("got failed call %v, want run with {\"a\":1}", f)
 			}
 			if got[1].Input["error"] != "error: no" {
-				t.Errorf("error %v", got[1].Input["error"])
+				t.Errorf("got error %v, want \"error: no\"", got[1].Input["error"])
 			}
 		})
 	}
@@ -313,10 +313,10 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 				}
 			}
 			if len(fixes) != tt.want || (tt.want > 0 && fixes[0].Input["attempts"] != tt.attempts) {
-				t.Errorf("got %v", fixes)
+				t.Errorf("got the corrections %v, want %d with %v attempts", fixes, tt.want, tt.attempts)
 			}
 			if len(ids) != 1+tt.want {
-				t.Errorf("ids %v", ids)
+				t.Errorf("got the ids %v, want %d different ids", ids, 1+tt.want)
 			}
 		})
 	}
@@ -335,17 +335,17 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 	c.turn(sample.Reply{Text: "done"}, items...)
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution plan_optimization" {
-		t.Fatalf("got %s", families(got))
+		t.Fatalf("got the families %s, want intent_resolution plan_optimization", families(got))
 	}
 	plan := got[1]
 	if fmt.Sprint(plan.Input["reasons"]) != "[many_calls loop slow]" {
-		t.Errorf("reasons %v", plan.Input["reasons"])
+		t.Errorf("got reasons %v, want [many_calls loop slow]", plan.Input["reasons"])
 	}
 	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
-		t.Errorf("repeated %v", r)
+		t.Errorf("got repeated calls %v, want 5, the first 5 times", r)
 	}
 	if err := conforms(plan); err != nil {
-		t.Errorf("problems %v", err)
+		t.Errorf("the plan does not conform to its schema: %v", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
 		t.Errorf("quality_score %v, want that of a complete session with a loop", q)
@@ -357,10 +357,10 @@ func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
 	for n := 4; n < len(s); n++ {
 		got := sample.Cut(s, n)
 		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
-			t.Fatalf("cut at %d: %q", n, got)
+			t.Fatalf("cut at %d: got %q, want valid text of at most that many bytes", n, got)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
-			t.Errorf("half a placeholder: %q", got)
+			t.Errorf("the cut text ends within a placeholder: %q", got)
 		}
 	}
 }
@@ -416,6 +416,6 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 		}
 	}
 	if len(where) != 4 {
-		t.Errorf("dialogs: %v", where)
+		t.Errorf("got dialogs %v, want 4", where)
 	}
 }

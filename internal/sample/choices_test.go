@@ -94,7 +94,7 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 		s.turn(calls("c2", "run", c.worked), answer("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
-			t.Errorf("%s after %s corrects it: %v", c.worked, c.failed, got)
+			t.Errorf("%s after %s: got a correction = %v, want %v", c.worked, c.failed, got, c.corrects)
 		}
 	}
 }
@@ -116,11 +116,11 @@ func TestRatingOfCorrections(t *testing.T) {
 	}
 	want := "acceptablemap[implicit:true rated:true rule:executed_unchanged score:0.5] 1"
 	if got := rated(); got != want {
-		t.Errorf("unrated: %s", got)
+		t.Errorf("without a rating: got %s, want %s", got, want)
 	}
 	s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}
 	if got := rated(); got != "poormap[rated:true score:0 turn:2] 1" {
-		t.Errorf("rated: %s", got)
+		t.Errorf("with a rating: got %s, want poor at turn 2 with score 0", got)
 	}
 }
 
@@ -145,11 +145,11 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			got += fmt.Sprint(c["arguments"], c["count"], " ")
 		}
 		if got != "b3 a2 " || fmt.Sprint(x.Input["reasons"]) != "[loop]" || x.Input["model_ms"] != 8000 {
-			t.Errorf("%s %v %v", got, x.Input["reasons"], x.Input["model_ms"])
+			t.Errorf("got calls %s, reasons %v, time %v, want b3 a2, [loop] and 8000", got, x.Input["reasons"], x.Input["model_ms"])
 		}
 		return
 	}
-	t.Error("no plan")
+	t.Error("the session has no sample plan_optimization")
 }
 
 // A lesson is listed once, with its strongest state; of equal states the first counts.

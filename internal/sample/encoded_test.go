@@ -35,7 +35,7 @@ func TestPromptAndToolsRoundTrip(t *testing.T) {
 	} {
 		back, err := x.Encode().Decode()
 		if err != nil || string(back.System) != string(x.System) || string(back.Tools) != string(x.Tools) || len(back.New) != len(x.New) {
-			t.Errorf("%s %s %s is decoded as %s %s %s, %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
+			t.Errorf("%s %s %s is decoded as %s %s %s, error %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
 		}
 	}
 }
@@ -55,12 +55,12 @@ func FuzzItems(f *testing.F) {
 		}()
 		for _, it := range back {
 			if !json.Valid(it) {
-				t.Errorf("%q is decoded as %q", items, it)
+				t.Errorf("%q is decoded to invalid JSON: %q", items, it)
 			}
 		}
 		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
 		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Errorf("%q is decoded as %q", items, back)
+			t.Errorf("%q is decoded as %q, want it unchanged", items, back)
 		}
 	})
 }

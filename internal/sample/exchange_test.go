@@ -69,7 +69,7 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.Encode().Data), name) {
-			t.Errorf("%s is missing", name)
+			t.Errorf("the encoded exchange has no key %s", name)
 		}
 	}
 }
@@ -106,13 +106,13 @@ func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	enc := e.Encode()
 	got := string(enc.Data) + string(enc.Items)
 	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
-		t.Errorf("left over: %s", got)
+		t.Errorf("the redacted exchange holds an address or a password: %s", got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
 		t.Errorf("%d placeholders of one address, want 3: %s", n, got)
 	}
 	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
-		t.Errorf("counts %v", e.Redacted)
+		t.Errorf("got counts %v, want 3 emails and 1 secret", e.Redacted)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		}
 	})
 	if got := (&sample.Session{}).Conversation(); got != nil {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("an empty session gives the messages %v, want none", got)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 	}
 	got := c.s.Preferences()
 	if len(got) != 3 {
-		t.Fatalf("got %d pairs", len(got))
+		t.Fatalf("got %d preferences, want 3", len(got))
 	}
 	want := []string{
 		"user:one => assistant:good > assistant:bad",
@@ -198,10 +198,10 @@ func TestExporterReturnsTheFirstError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
 	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
-		t.Errorf("first error %v", err)
+		t.Errorf("got error %v, want: line 1 of the export: disk full", err)
 	}
 	if err := x.Chat(&exported().s); err == nil {
-		t.Error("the error was forgotten")
+		t.Error("the second line succeeded, want the first error again")
 	}
 	if err := x.Flush(); err == nil {
 		t.Error("the error was forgotten at the end")

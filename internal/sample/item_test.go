@@ -97,7 +97,7 @@ func TestStringInputIsUserWords(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
 	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
-		t.Errorf("the user said %q", got)
+		t.Errorf("got the user's words %q, want \"say hello\"", got)
 	}
 	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
 		t.Errorf(`got %q, want "user:say hello | assistant:Hello."`, got)
@@ -227,10 +227,10 @@ func TestCallKeepsItsFirstResult(t *testing.T) {
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
 		c.s.Failing = failing
 		if got := printSession(&c.s); got != want {
-			t.Errorf("id %q: %s", id, got)
+			t.Errorf("id %q: got %s, want %s", id, got, want)
 		}
 		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {
-			t.Errorf("id %q: %v", id, got[0].Output)
+			t.Errorf("id %q: got %v, want 0 failed calls", id, got[0].Output)
 		}
 	}
 }

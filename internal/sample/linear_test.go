@@ -50,5 +50,5 @@ func TestBuildTimeIsLinear(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d calls take %v, %d take %v", n, small, times*n, large)
+	t.Errorf("%d calls take %v, and %d take %v: want a linear time", n, small, times*n, large)
 }

@@ -53,7 +53,7 @@ func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
 				t.Errorf("%s, echo %v: got %+v, want turns 1 and 4, the latter with the words of the user only", dialect, echo, got)
 			}
 			if len(list[3].New) == 1 && echo {
-				t.Error("Visible changed its argument")
+				t.Error("Visible changed the reply of its argument")
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	list := conversation("chat", true)
 	var none *sample.OptOut
 	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
-		t.Error("nil hides content")
+		t.Error("an empty set of marks hides content")
 	}
 	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {
 		o, err := sample.NewOptOut(nil, c[0], c[1])

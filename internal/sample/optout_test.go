@@ -60,11 +60,11 @@ func TestOptOutHitsListedPaths(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := o.Hits(tt.args); got != tt.want {
-			t.Errorf("Hits(%s) = %v", tt.args, got)
+			t.Errorf("Hits(%s) = %v, want %v", tt.args, got, tt.want)
 		}
 	}
 	if optOut(t).Hits(`{"path":".env"}`) {
-		t.Error("hit without a pattern")
+		t.Error("Hits without a pattern is true, want false")
 	}
 }
 
@@ -98,7 +98,7 @@ func TestOptOutAnySpelling(t *testing.T) {
 			t.Fatalf("got %v, want no error", err)
 		}
 		if !o.Hits(string(raw)) {
-			t.Fatalf("missed %s", raw)
+			t.Fatalf("Hits(%s) is false, want true", raw)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestOptOutAnySpelling(t *testing.T) {
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
 	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
-		t.Error("agent or tenant globs")
+		t.Error("the patterns of agents and tenants match wrong names, or miss their own")
 	}
 	var zero sample.OptOut
 	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
@@ -131,7 +131,7 @@ func FuzzOptOut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		o := optOut(t, "*.env", "a/**/b")
 		if hit := o.Hits(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
-			t.Errorf("missed %q", args)
+			t.Errorf("Hits(%q) is false for a path .env", args)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {
-		t.Error("hit without a pattern")
+		t.Error("Named without a pattern is true, want false")
 	}
 }
 

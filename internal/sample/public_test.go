@@ -153,7 +153,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			got := results{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
 			for n := range got.samples {
 				if got.samples[n].State["dialect"] != dialect {
-					t.Fatalf("the dialect is %v", got.samples[n].State["dialect"])
+					t.Fatalf("got dialect %v, want %v", got.samples[n].State["dialect"], dialect)
 				}
 				got.samples[n].State["dialect"] = ""
 				if err := conforms(got.samples[n]); err != nil {
@@ -163,7 +163,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			if i == 0 {
 				first = got
 			} else if !reflect.DeepEqual(got, first) {
-				t.Fatalf("%s:\n%+v\nchat:\n%+v", dialect, got, first)
+				t.Fatalf("the samples of dialect %s differ:\n%+v\nchat:\n%+v", dialect, got, first)
 			}
 		}
 		asked := 0
@@ -212,7 +212,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				switch event.Role {
 				case sample.MessageResult:
 					if event.Call != story[i-1].calls[results] || event.Text != story[i].results[results] {
-						t.Fatalf("result %d of turn %d: %+v", results, i, event)
+						t.Fatalf("result %d of turn %d: got %+v, want the call and the text of the story", results, i, event)
 					}
 					results++
 				case sample.EventUser:
@@ -222,7 +222,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				}
 			}
 			if results != len(story[i].results) || words != story[i].words {
-				t.Fatalf("turn %d: %d results, %q", i, results, words)
+				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, words, len(story[i].results), story[i].words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(story[i].calls)+min(1, len(story[i].text)) {
 				t.Fatalf("turn %d: %d events of the reply", i, got)

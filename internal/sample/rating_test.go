@@ -44,13 +44,13 @@ func TestRatingsBecomeLabels(t *testing.T) {
 			c.s.Ratings = tt.ratings
 			s := sample.Build(c.s)[0]
 			if s.Feedback.Source != tt.source || s.Feedback.Type != tt.typ || s.Feedback.QualityLabel != tt.label {
-				t.Errorf("feedback %+v", s.Feedback)
+				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tt.source, tt.typ, tt.label)
 			}
 			if s.Meta["human_feedback_label"] != tt.human || s.Meta["quality_score"] != tt.score {
-				t.Errorf("meta %v", s.Meta)
+				t.Errorf("got meta %v, want label %v and score %v", s.Meta, tt.human, tt.score)
 			}
 			if err := conforms(s); err != nil {
-				t.Errorf("problems %v", err)
+				t.Errorf("the sample does not conform to its schema: %v", err)
 			}
 		})
 	}
@@ -72,14 +72,14 @@ func TestRatingsBelongToTheirTurns(t *testing.T) {
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {
-		t.Errorf("details %v", d)
+		t.Errorf("got details %v, want the comment, turn 2, rated and the details of the rating", d)
 	}
 }
 
 func TestQualityCountsRatings(t *testing.T) {
 	var q sample.Quality
 	if q.Rates().OK {
-		t.Error("rates of nothing")
+		t.Error("a quality without ratings has a rate, want none")
 	}
 	rated := func(typ, label string, score float64) *sample.Sample {
 		return &sample.Sample{Family: sample.DialogResponse, Feedback: sample.Feedback{Type: typ, QualityLabel: label, Details: map[string]any{"score": score}}}
@@ -172,7 +172,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%s: no error_correction", name)
+			t.Errorf("%s: the session has no sample error_correction", name)
 		}
 	}
 }

@@ -122,10 +122,10 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 	} {
 		raw := strings.Replace(good[f.from], f.old, f.new, 1)
 		if raw == good[f.from] {
-			t.Fatalf("%q does not occur", f.old)
+			t.Fatalf("the sample does not contain %q", f.old)
 		}
 		if conformsJSON([]byte(raw)) == nil {
-			t.Errorf("%s with %q for %q passes", f.from, f.new, f.old)
+			t.Errorf("%s with %q instead of %q passes the check, want a fault", f.from, f.new, f.old)
 		}
 	}
 }
@@ -141,11 +141,11 @@ func TestBuiltSamplesConform(t *testing.T) {
 	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
-		t.Fatalf("got %s", families(got))
+		t.Fatalf("got the families %s, want one sample of each", families(got))
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {
-			t.Errorf("%s does not conform: %v", s.Family, err)
+			t.Errorf("%s does not conform to its schema: %v", s.Family, err)
 		}
 	}
 }

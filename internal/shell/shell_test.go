@@ -109,7 +109,7 @@ func TestParseBoundsItsCost(t *testing.T) {
 		start := time.Now()
 		shell.Parse(strings.Repeat(unit, 1_000_000))
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("a million %q took %v", unit, took)
+			t.Errorf("a million of %q took %v, want at most 1 s", unit, took)
 		}
 	}
 }
@@ -125,14 +125,14 @@ func FuzzParse(f *testing.F) {
 		line := shell.Parse(text)
 		for _, c := range line.Commands {
 			if len(c.Words) == 0 {
-				t.Errorf("%q: a command without a word", text)
+				t.Errorf("%q: got a command without a word", text)
 			}
 			if c.Inner && c.After != "" {
 				t.Errorf("%q: %q has an operator inside of a substitution", text, c.Words)
 			}
 		}
 		if len(line.Commands) > len(text) {
-			t.Errorf("%q: %d commands", text, len(line.Commands))
+			t.Errorf("%q: got %d commands, want no more than bytes", text, len(line.Commands))
 		}
 	})
 }

@@ -95,7 +95,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		sum := int64(0)
 		for i, r := range rows {
 			if r.Sequence != to+int64(i)+1 {
-				t.Fatalf("round %d: row %d follows %d", round, r.Sequence, to+int64(i))
+				t.Fatalf("round %d: got row %d, want %d", round, r.Sequence, to+int64(i)+1)
 			}
 			sum += r.Exchanges
 		}

@@ -276,7 +276,7 @@ func TestQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, strings.Repeat("x", 16<<10))}})
 	}
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
-		t.Fatalf("after %d rows: %v", n, err)
+		t.Fatalf("after %d rows: got error %v, want outbox.ErrQuota after at least 8", n, err)
 	}
 	known := row("default", 1, strings.Repeat("y", 16<<10))
 	known.Exchanges = 0
@@ -379,7 +379,7 @@ func TestAccountIsReadDuringWrites(t *testing.T) {
 		for last := int64(0); ; {
 			a, err := outbox.ReadAccount(pathIn(q.dir), true)
 			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
-				t.Errorf("after %d: %+v, %v", last, a, err)
+				t.Errorf("after %d: got %+v, error %v, want the account balanced and no count lower", last, a, err)
 				return
 			}
 			last = a.Admitted
@@ -466,27 +466,27 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		must(t, os.WriteFile(pathIn(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
+			t.Fatalf("round %d: the damaged file does not open: %v", round, err)
 		}
 		to, _ := q.Delivered()
 		rows, err := q.Read(to, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: row %d is %.60q", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: row %d has the document %.60q, want a document that was appended", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: post %d is %.60q", round, p.Number, p.Document)
+				t.Fatalf("round %d: post %d has the document %.60q, want a document that was appended", round, p.Number, p.Document)
 			}
 		}
 		same(t, "posts", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: %+v with %d rows, reported %v", round, a, len(rows), q.damages)
+			t.Errorf("round %d: got %+v with %d rows and the reported damages %v, want the account balanced", round, a, len(rows), q.damages)
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.damages) > 0 {
 			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.damages)
@@ -507,7 +507,7 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
 	}
 	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
-		t.Fatalf("after %d rows: %v", n, err)
+		t.Fatalf("after %d rows: got error %v, want outbox.ErrFull after at least 50", n, err)
 	}
 	disk.Fill(t, 0)
 	same(t, "account", account(q.Account()), fmt.Sprintf("%d = 0 + %d + 0", n, n))
@@ -516,7 +516,7 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	for at := int64(10); at < n; at += 10 {
 		q.Advance(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("release %d of %d: %v", at, n, err)
+			t.Fatalf("Release(%d) of %d rows failed: %v", at, n, err)
 		}
 	}
 	q.rows("there is room again")
@@ -535,6 +535,6 @@ func TestNewerFileIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("opened with %v", err)
+		t.Errorf("a file of a newer release: got error %v, want outbox.ErrNewer", err)
 	}
 }

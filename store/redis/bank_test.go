@@ -120,10 +120,10 @@ func TestBankChangeIsPublished(t *testing.T) {
 	select {
 	case b := <-books:
 		if b.Len() != 1 {
-			t.Errorf("%d lessons", b.Len())
+			t.Errorf("got %d lessons, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("no change was reported")
+		t.Fatal("the watcher reported no change")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 			}
 			text := fmt.Sprint(now.problems)
 			if now.book.Len() != lessons || (fault == "") != (len(now.problems) == 0) || !strings.Contains(text, fault) {
-				return fmt.Errorf("%d lessons, %s", now.book.Len(), text)
+				return fmt.Errorf("got %d lessons and the problems %s, want %d and %q", now.book.Len(), text, lessons, fault)
 			}
 			return nil
 		})
@@ -184,11 +184,11 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("too long: %v", err)
+		t.Errorf("a lesson that is too long: got error %v, want session.ErrInvalid", err)
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("%d texts, version %q, %v", len(texts), version, err)
+		t.Errorf("got %d texts, version %q, error %v, want an empty bank", len(texts), version, err)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	w.Poll = 5 * time.Millisecond
 	w.Panicked = func(v any) {
 		if v != "one lesson" {
-			t.Errorf("reported %v", v)
+			t.Errorf("the reported panic is %v, want: one lesson", v)
 		}
 		panics.Add(1)
 	}

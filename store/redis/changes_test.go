@@ -154,7 +154,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 					sum += d.Value
 				}
 				if !ok {
-					t.Fatal("the changes are incomplete")
+					t.Fatal("the list of changes is incomplete")
 				}
 				return sum
 			}

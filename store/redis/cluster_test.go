@@ -21,7 +21,7 @@ func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetes
 			return fmt.Sprint(n.Must(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], keysOf(t, n, base+"}:*")
 		}
 	}
-	t.Fatal("the session is nowhere")
+	t.Fatal("no slot has a key of the session")
 	return "", nil, nil, nil
 }
 
@@ -85,13 +85,13 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 		}
 	}
 	if list, err := s.Counters(t.Context(), ourTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
-		t.Errorf("counters %v, %v", list, err)
+		t.Errorf("got counters %v, error %v, want one of value 1", list, err)
 	}
 	stored(t, s, 3)
 	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
 		t.Errorf("%q is left on the old node", left)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("a look-up: %v, %v", ok, err)
+		t.Errorf("Session after the migration: got found %v, error %v, want true", ok, err)
 	}
 }

@@ -158,7 +158,7 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	}
 	parts := strings.SplitN(string(raw), "\r\n", 4)
 	if len(parts) < 4 {
-		return "", nil, fmt.Errorf("no command: %q", raw)
+		return "", nil, fmt.Errorf("the bytes are not a command: %q", raw)
 	}
 	return strings.ToUpper(parts[2]), raw, nil
 }

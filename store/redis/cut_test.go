@@ -327,16 +327,16 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				_, hit := b.commands()
 				b.next(-1, "")
 				if (err != nil) != hit || hit && (!errors.Is(err, kind) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s command %d: %v", d.name, how, at, err)
+					t.Errorf("%s, %s command %d: got error %v, want an unavailable store if the command was met", d.name, how, at, err)
 				}
 				if at >= 0 && !hit { // the deed has no further commands
 					if at == 0 {
-						t.Errorf("%s: nothing was %s", d.name, how)
+						t.Errorf("%s: the fault %s met no command", d.name, how)
 					}
 					break
 				}
 				if _, err := d.do(t.Context(), s); hit && err != nil {
-					t.Errorf("%s, %s command %d, repeated: %v", d.name, how, at, err)
+					t.Errorf("%s, %s command %d: the repetition failed: %v", d.name, how, at, err)
 				}
 				have := seen(t, s)
 				if want == "" {
@@ -379,11 +379,11 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				switch {
 				case !hit && d.name == "moved": // a second look reads less
 				case !hit:
-					t.Errorf("%s: there was no command %d", d.name, at)
+					t.Errorf("%s: the call sent no command %d", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
 					t.Errorf("%s, %.9s at command %d: it answers %v as if that were all", d.name, how, at, have)
 				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != later):
-					t.Errorf("%s, %.9s at command %d: %v", d.name, how, at, err)
+					t.Errorf("%s, %.9s at command %d: got error %v, want %v", d.name, how, at, err, kind)
 				}
 			}
 		}

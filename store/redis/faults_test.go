@@ -97,7 +97,7 @@ func waitForError(t *testing.T, what string, kind error, fn func() error) (err e
 	t.Helper()
 	eventually(t, what, func() error {
 		if err = fn(); !errors.Is(err, kind) {
-			return fmt.Errorf("not that error: %w", err)
+			return fmt.Errorf("got another error than %w: %w", kind, err)
 		}
 		return nil
 	})
@@ -120,7 +120,7 @@ func waitForOpenBreaker(t *testing.T, url string) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-			t.Fatalf("%s with an open breaker: %v", what, err)
+			t.Fatalf("%s with an open breaker: got error %v, want redis.ErrDown with the time of the next try", what, err)
 		}
 	}
 	for range 3 {
@@ -130,7 +130,7 @@ func waitForOpenBreaker(t *testing.T, url string) {
 		// The error is that of the context or that of the connection's timeout, whichever comes first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !waited || strings.Contains(err.Error(), "asked again every") {
-			t.Errorf("a look-up: %v", err)
+			t.Errorf("a look-up with an open breaker: got error %v, want the error of the waiting call", err)
 		}
 	}
 	for range 200 {
@@ -184,7 +184,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
-		t.Error("a silent server answered")
+		t.Error("Ping of a silent server succeeded")
 	}
 }
 
@@ -223,7 +223,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // the restarted server does not know the scripts
 	stored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("the epoch stays %s, %v", after, err)
+		t.Errorf("got the epoch %s after a restart, error %v, want another epoch", after, err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	}
 	server.Must(t, "FLUSHALL")
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("the epoch stays %s, %v", after, err)
+		t.Errorf("got the epoch %s after FLUSHALL, error %v, want another epoch", after, err)
 	}
 	for n := range 2 { // a client that kept a copy writes again
 		if err := s.Write(t.Context(), batch(n)); err != nil {
@@ -265,7 +265,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	}
 	stored(t, s, 4)
 	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
-		t.Errorf("counters %v, %v", c, err)
+		t.Errorf("got counters %v, error %v, want one of value 4", c, err)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	}
 	m, err := s.Stats(t.Context())
 	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
-		t.Errorf("stored %v, %v", m, err)
+		t.Errorf("got %v, error %v, want 2 sessions and 2 exchanges", m, err)
 	}
 }
 

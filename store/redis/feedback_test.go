@@ -140,15 +140,15 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		t.Errorf("the fourth entry: got %v, want ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
-		t.Errorf("a repetition of a parked entry: %v", err)
+		t.Errorf("Park of a parked entry into a full tenant failed: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
-		t.Errorf("another tenant's: %v", err)
+		t.Errorf("Park of another tenant's entry failed: %v", err)
 	}
 	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
-		t.Errorf("joined %v, %v", added, err)
+		t.Errorf("Join: got %v, error %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("Park after a Join failed: %v", err)
 	}
 }

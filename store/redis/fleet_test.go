@@ -33,10 +33,10 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
-		t.Errorf("before: %v, %v", ok, err)
+		t.Errorf("before the mark: got found %v, error %v, want false", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
-		t.Errorf("no marks: %v", err)
+		t.Errorf("KeepOptOuts without marks failed: %v", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
 		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(1): m, sid(2): {Turns: 1, Items: 1}}); err != nil {
@@ -44,7 +44,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 		}
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
-		t.Errorf("the mark is %+v, %v, %v", m, ok, err)
+		t.Errorf("the mark at another replica: got %+v, found %v, error %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
 		t.Errorf("the mark of another one is %+v, %v, %v", m, ok, err)
@@ -52,7 +52,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sid(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("the keys name a session: %s", keys)
+			t.Errorf("a key names a session: %s", keys)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
 	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
-		t.Errorf("before: %v, %v", list, err)
+		t.Errorf("before the first erasure: got %v, error %v, want none", list, err)
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	wanted := []session.Erasure{
@@ -94,16 +94,16 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("the announcements lie in %v", keys)
+		t.Fatalf("got the announcements under the keys %v, want one key", keys)
 	}
 	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, wanted[2].Place)
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
-		t.Errorf("a torn one: %+v, %v", list, err)
+		t.Errorf("a damaged announcement: got %+v, error %v, want one without tenant and ids", list, err)
 	}
 	for _, place := range []string{"1-x", "-", "7-"} {
 		if list, err := other.Erasures(ctx, place); err == nil {
-			t.Errorf("%q is not a place: %v", place, list)
+			t.Errorf("Erasures after the invalid place %q: got %v, want an error", place, list)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
-		t.Errorf("nothing: %v", err)
+		t.Errorf("Consult without lessons failed: %v", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: then(2)}}
@@ -174,7 +174,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
-		t.Errorf("of no lessons: %v, %v", got, err)
+		t.Errorf("Consultations of no lessons: got %v, error %v, want none", got, err)
 	}
 }
 
@@ -196,24 +196,24 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	}
 	before := position()
 	if again := position(); again != before {
-		t.Errorf("nothing happened: %+v, then %+v", before, again)
+		t.Errorf("the position changed without a write: %+v, then %+v", before, again)
 	}
 	postScore(t, one, 1, "f1", 1)
 	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
-		t.Errorf("a session was announced: %+v, then %+v", before, after)
+		t.Errorf("an announced session did not change ProvisionalRewards: %+v, then %+v", before, after)
 	}
 	postScore(t, one, 1, "f1", 1) // the same again
 	if again := position(); again != after {
-		t.Errorf("nothing is new: %+v, then %+v", after, again)
+		t.Errorf("the position changed without a write: %+v, then %+v", after, again)
 	}
 	step := session.Settlement{Tenant: "default", ID: sid(1)}
 	for _, taken := range []bool{true, false} {
 		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != taken {
-			t.Fatalf("settled: %v, %v", ok, err)
+			t.Fatalf("Settle: got accepted %v, error %v, want %v", ok, err, taken)
 		}
 		if now := position(); (now.Counters != after.Counters) != taken {
-			t.Errorf("a step was taken (%v): %+v, then %+v", taken, after, now)
+			t.Errorf("a settlement, accepted = %v, changed the position %+v to %+v", taken, after, now)
 		}
 		after = position()
 	}

@@ -21,7 +21,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	b := breaker{period: time.Second}
 	for range 3 {
 		if !b.allow(now) || b.open(now) {
-			t.Fatal("a closed breaker refuses")
+			t.Fatal("a closed breaker refused a call")
 		}
 	}
 	b.note(now, true)
@@ -58,14 +58,14 @@ func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
-				t.Fatalf("%d is decoded as %d", n, fromOrdered(texts[i]))
+				t.Fatalf("%d decodes to %d", n, fromOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)
 		slices.Sort(texts)
 		for i := range list {
 			if fromOrdered(texts[i]) != list[i] {
-				t.Fatalf("the order differs at %d", i)
+				t.Fatalf("position %d: got %d in the order of the texts, want %d", i, fromOrdered(texts[i]), list[i])
 			}
 		}
 	})
@@ -79,10 +79,10 @@ func TestKeysHashForeignNames(t *testing.T) {
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("%.20q makes the key %.60q", name, k)
+			t.Errorf("%.20q makes the key %.60q, want a hashed name in one pair of braces", name, k)
 		}
 		if other, ok := seen[k]; ok {
-			t.Errorf("%.20q and %.20q share %q", name, other, k)
+			t.Errorf("%.20q and %.20q have one key %q", name, other, k)
 		}
 		seen[k] = name
 	}
@@ -103,17 +103,17 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 func TestUnpackRefusesGarbage(t *testing.T) {
 	for _, v := range []string{"", "x", "\x00\x00\x00\xff{}", "\xff\xff\xff\xff", "\x00\x00\x00\x01{"} {
 		if _, err := unpackExchange(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("exchange %q: %v", v, err)
+			t.Errorf("exchange %q: got error %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "short", strings.Repeat("x", feedback.RankSize) + "{"} {
 		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("entry %q: %v", v, err)
+			t.Errorf("entry %q: got error %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
 		if _, err := toApplied(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("applied %q: %v", v, err)
+			t.Errorf("applied state %q: got error %v, want ErrCorrupt", v, err)
 		}
 	}
 }

@@ -62,26 +62,26 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := shape.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("the key %q", key)
+			t.Errorf("the key %q has an unknown form or names a tenant", key)
 			continue
 		}
 		tags[found[1]] = true
 		ttl, _ := server.Must(t, "PTTL", key).(int64)
 		if (ttl >= 0) != ends.MatchString(key) {
-			t.Errorf("%s ends in %d ms", key, ttl)
+			t.Errorf("the key %s expires in %d ms, want an expiry only for the kinds with one", key, ttl)
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > most[kind] || left < most[kind]-5*time.Minute {
-				t.Errorf("%s ends in %v, of %v", key, left, most[kind])
+				t.Errorf("the key %s expires in %v, want %v", key, left, most[kind])
 			}
 			delete(most, kind)
 		}
 	}
 	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
-		t.Errorf("tags %v", tags)
+		t.Errorf("got the hash tags %v, want 4", tags)
 	}
 	if len(most) > 0 {
-		t.Errorf("there is none of %v", most)
+		t.Errorf("the store has no key of the kinds %v", most)
 	}
 }
 
@@ -92,12 +92,12 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	empty := seen(t, other)
 	fillStore(t, one)
 	if have := seen(t, other); have != empty {
-		t.Errorf("an empty store shows%s", differing(have, empty))
+		t.Errorf("the store with another prefix shows data:%s", differing(have, empty))
 	}
 	full := seen(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("%d sessions forgotten, %v", n, err)
+			t.Errorf("forgot %d sessions under another prefix, error %v, want none", n, err)
 		}
 	}
 	if have := seen(t, one); have != full {
@@ -117,7 +117,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
-		t.Fatalf("the session is in %q", own)
+		t.Fatalf("got the session under the keys %q, want one", own)
 	}
 	tag := strings.Split(own[0], ":")[2]
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
@@ -135,12 +135,12 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
-		t.Errorf("a write for the tenant: %v", err)
+		t.Errorf("a write for the permitted tenant failed: %v", err)
 	}
 	other := batch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
 	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
-		t.Errorf("a write for another one: %v", err)
+		t.Errorf("a write for another tenant: got error %v, want redis.ErrACL", err)
 	}
 }
 
@@ -161,16 +161,16 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
 		if found == nil {
-			t.Fatalf("the key %.80q", key)
+			t.Fatalf("the key %.80q has an unknown form", key)
 		}
 		tags[found[1]] = true
 	}
 	if len(tags) != len(names)+2 { // the lists of the shards, and keys without a tenant
-		t.Errorf("%d tags for %d tenants", len(tags), len(names))
+		t.Errorf("got %d hash tags for %d tenants, want two more", len(tags), len(names))
 	}
 	slices.Sort(names)
 	if have, err := s.Tenants(t.Context()); err != nil || !slices.Equal(have, names) {
-		t.Errorf("tenants %.200q, %v", have, err)
+		t.Errorf("got tenants %.200q, error %v, want %q", have, err, names)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 			}
 			v, err := b.Version(t.Context())
 			if err != nil || given[v] || v == "" {
-				t.Errorf("the version %q, %v", v, err)
+				t.Errorf("got the version %q, error %v, want a version never given before", v, err)
 			}
 			given[v] = true
 		}
@@ -229,6 +229,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(good)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("a change of a lost session: %v", err)
+		t.Errorf("a commit on a version of before the flush: got error %v, want bank.ErrChanged", err)
 	}
 }

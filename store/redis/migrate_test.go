@@ -51,7 +51,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("the key %s is left", key)
+			t.Errorf("the key %s of the migration is left", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
 			t.Errorf("the key %s of the old layout is left", key)
@@ -72,7 +72,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
-		t.Errorf("a new session: found %v, error %v", ok, err)
+		t.Errorf("a session written during the migration: got found %v, error %v, want true", ok, err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 		}
 	}
 	if !frozen {
-		t.Error("the migration froze nothing")
+		t.Error("the migration froze no tenant")
 	}
 }
 

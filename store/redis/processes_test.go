@@ -86,7 +86,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n")
 		n, bad := strconv.Atoi(text)
 		if err != nil || bad != nil {
-			t.Fatalf("child %d: %v\n%s", i, err, &outs[i])
+			t.Fatalf("process %d failed: %v\n%s", i, err, &outs[i])
 		}
 		total += n
 	}
@@ -121,7 +121,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	}
 	eventually(t, "its first step", func() error {
 		if have, err := s.Counters(t.Context(), ourTenant); err != nil || len(have) == 0 {
-			return fmt.Errorf("nothing is counted, %w", err)
+			return fmt.Errorf("got no counters, error %w", err)
 		}
 		return nil
 	})

@@ -26,7 +26,7 @@ func TestStoreConformsInACluster(t *testing.T) {
 	// Each node has keys: the tags of the tenants are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.Must(t, "DBSIZE").(int64); keys == 0 {
-			t.Errorf("%s holds nothing", n.Addr)
+			t.Errorf("node %s has no key", n.Addr)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	eventually(t, "restore the number", func() error {
 		err := s.Write(t.Context(), batch(1))
 		if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
-			err = errors.Join(err, fmt.Errorf("the number is %s", n))
+			err = errors.Join(err, fmt.Errorf("got %s shards, want 256", n))
 		}
 		return err
 	})

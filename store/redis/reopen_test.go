@@ -46,14 +46,14 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		return ids
 	}
 	if have := due(); len(have) != 1 || !have[open.ID] {
-		t.Fatalf("%d are due before", len(have))
+		t.Fatalf("got %d due sessions before Reopen, want the open session alone", len(have))
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
 			t.Errorf("%d are let in again, %v, want %d", n, err, want)
 		}
 		if have := due(); len(have) != lost+1 || have[settled.ID] || have[taken.ID] {
-			t.Errorf("%d are due", len(have))
+			t.Errorf("got %d due sessions, want %d without the settled ones", len(have), lost+1)
 		}
 	}
 }
@@ -72,6 +72,6 @@ func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 		t.Error(err)
 	}
 	if n := server.Must(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
-		t.Errorf("%v of %s", n, stream)
+		t.Errorf("got %v of the old stream %s, want none", n, stream)
 	}
 }

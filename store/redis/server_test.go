@@ -98,7 +98,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 	}
 	list, err := s.Maxima(t.Context(), ourTenant)
 	if err != nil || len(list) != 450 {
-		t.Errorf("%d maxima, %v", len(list), err)
+		t.Errorf("got %d maxima, error %v, want 450", len(list), err)
 	}
 }
 
@@ -133,14 +133,14 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("the value was accepted")
+		t.Error("the server accepted a value beyond its limit")
 	}
 	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
-		t.Errorf("the next one: %v, %v", ok, err)
+		t.Errorf("the next session: got found %v, error %v, want true", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
-		t.Errorf("the large one: %v, %v", ok, err)
+		t.Errorf("the session with the large value: got found %v, error %v, want false", ok, err)
 	}
 }
 
@@ -151,10 +151,10 @@ func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want session.ErrInvalid with the id of the session", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
-		t.Errorf("stored keys: %q", keys)
+		t.Errorf("got the keys %q, want none", keys)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due(last, 2, 5)
 	due(session.Row{}, 100, 3, 4, 5)
 	if list, err := s.Newest(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("%d are listed, %v", len(list.List), err)
+		t.Errorf("got %d listed sessions, error %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
-		t.Errorf("forgotten: %v, %v", ok, err)
+		t.Errorf("Forget of an evicted session: got %v, error %v, want true", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due(session.Row{}, 100, 1, 3, 4, 5)
 	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
 	if err != nil || !taken[0] || !taken[1] {
-		t.Errorf("settled: %v, %v", taken, err)
+		t.Errorf("Settle: got accepted %v, error %v, want both", taken, err)
 	}
 	due(session.Row{}, 100, 3, 4, 5)
 }
@@ -222,15 +222,15 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 		_, _, err := s.Session(ctx, ourTenant, sid(1))
 		written := s.Write(ctx, batch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
-			t.Errorf("the caller left: %v, %v", err, written)
+			t.Errorf("after the caller cancelled: got errors %v and %v, want context.Canceled", err, written)
 		}
 	}
 	server.Thaw(t)
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("the next look-up: %v, %v", ok, err)
+		t.Errorf("the next look-up: got found %v, error %v, want true", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {
-		t.Errorf("the next write: %v", err)
+		t.Errorf("the next write failed: %v", err)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
 	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the probe: %v", err)
+		t.Errorf("the cancelled probe: got error %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
 		t.Errorf("the next one goes out: %v", err)

@@ -40,7 +40,7 @@ func TestParseURLRefuses(t *testing.T) {
 			t.Errorf("%q: got %v, want error ErrURL", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("%q: the error holds a secret: %v", text, err)
+			t.Errorf("%q: the error names the password: %v", text, err)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
-			t.Errorf("%q was taken as %+v", text, a)
+			t.Errorf("%q was parsed as %+v, want addresses, a prefix and a database", text, a)
 		}
 	})
 }

@@ -40,12 +40,12 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.integer("SELECT count(*) FROM meta"); n != 0 {
-			t.Errorf("%d values were stored", n)
+			t.Errorf("the failed transaction stored %d values, want none", n)
 		}
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("the next transaction: %v, %v, %v", err, ok, e)
+		t.Errorf("the next transaction: got error %v, found %v, error %v, want the value", err, ok, e)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
 		t.Errorf("a part of the transaction was stored: %v, %v", ok, err)
@@ -81,7 +81,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 		}
 	})
 	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {
-		t.Errorf("tried %d times: %v, %v, %v", tries, err, st, e)
+		t.Errorf("got %d tries, error %v, totals %v, error %v, want 2 tries and one sample", tries, err, st, e)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			return v
 		})
 		if err != nil || out != in {
-			rt.Fatalf("%+v is read as %+v, %v", in, out, err)
+			rt.Fatalf("%+v is read as %+v, error %v", in, out, err)
 		}
 	})
 }
@@ -129,13 +129,13 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("a missing row reads %d", n)
+			t.Errorf("a missing row set the value %d, want 7 unchanged", n)
 		}
 		if n := c.integer("SELECT NULL"); n != 0 {
-			t.Errorf("NULL reads %d", n)
+			t.Errorf("NULL reads as %d, want 0", n)
 		}
 		if v := c.blob("SELECT 1 WHERE false"); v != nil {
-			t.Errorf("no blob reads %v", v)
+			t.Errorf("a missing blob reads as %v, want nil", v)
 		}
 		if v := c.blob("SELECT x''"); v == nil {
 			t.Error("an empty blob reads as none")

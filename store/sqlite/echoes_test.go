@@ -118,7 +118,7 @@ func TestEchoGenerations(t *testing.T) {
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("continues with %+v after %+v", s.newestGen, newest)
+		t.Errorf("got the newest generation %+v after reopening, want number 4 as in %+v", s.newestGen, newest)
 	}
 
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
@@ -131,7 +131,7 @@ func TestEchoGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := echoRowsOf(t, s, "true"); n != 0 {
-		t.Errorf("%d echoes are left", n)
+		t.Errorf("got %d echoes after the deletion, want 0", n)
 	}
 	checkModel(t, s, model{}, keys)
 }
@@ -200,7 +200,7 @@ func TestEchoesAreBounded(t *testing.T) {
 		want = append(want, testID(each*last+each-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("found %v, %v", found, err)
+		t.Errorf("got %v, error %v, want none of key 4, one of key 5 and the bounded list", found, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func allFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.opt.Path + "*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("files %v, %v", files, err)
+		t.Fatalf("got the files %v of the database, error %v, want some", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -98,7 +98,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {
-		t.Fatalf("forgot %d, %v", n, err)
+		t.Fatalf("forgot %d sessions, error %v, want %d", n, err, sessions)
 	}
 	if n := onDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("the canary is still there %d times", n)
@@ -111,7 +111,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	}
 	found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
 	if err != nil || len(found[stays]) != 1 {
-		t.Errorf("the other tenant's echo: %v, %v", found, err)
+		t.Errorf("the echo of the other tenant: got %v, error %v, want one", found, err)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	}
 	fill(t, s, "t", 50)
 	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
-		t.Fatalf("forgot: %v, %v", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
-		t.Fatalf("forgot: %v, %v", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true", ok, err)
 	}
 	// Parked feedback names no session: the feedback is deleted with its tenant, or by PurgeParked.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
@@ -160,7 +160,7 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want {
-				t.Errorf("echo %d: %v, %v", n, found, err)
+				t.Errorf("echo %d: got %v, error %v, want %d", n, found, err, want)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestRetainInSteps(t *testing.T) {
 			t.Fatalf("got %v, want no error or error DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("a call without progress")
+			t.Fatal("Retain with an ended context deleted nothing, want progress at each call")
 		}
 		more = err != nil
 		total += n
@@ -237,6 +237,6 @@ func TestMigrationKeepsParkedFeedback(t *testing.T) {
 		t.Errorf("the canary is still there %d times", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
-		t.Errorf("%d parked, %v", st[totalParked], err)
+		t.Errorf("got %d parked entries, error %v, want 0", st[totalParked], err)
 	}
 }

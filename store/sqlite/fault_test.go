@@ -59,20 +59,20 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !has(t, s, 1) {
-		t.Error("reads do not continue")
+		t.Error("a locked database cannot be read")
 	}
 	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("a write without end: %v", err)
+		t.Errorf("a write without a deadline into a locked database: got error %v, want sqlite.ErrBusy", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a write with an end: %v", err)
+		t.Errorf("a write with a deadline into a locked database: got error %v, want sqlite.ErrBusy and the deadline", err)
 	}
 	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Error("a row was lost")
+		t.Error("the database lost a row")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 	startHelper(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("opening: %v", err)
+		t.Errorf("Open of an exclusively locked database: got error %v, want sqlite.ErrBusy", err)
 	}
 	wantText(t, err, "close the program that has the file open")
 }
@@ -126,10 +126,10 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
 	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("nothing there: %v", err)
+		t.Errorf("a read-only open of a missing file: got error %v, want sqlite.ErrMissing with the path once", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a file was made")
+		t.Error("a read-only open created a file")
 	}
 	w := open(t, sqlite.Options{Path: path})
 	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
@@ -140,7 +140,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 		t.Error("the reader does not see the written row")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("echo: %v, %v", found, err)
+		t.Errorf("got echoes %v, error %v, want one of each key", found, err)
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
@@ -160,7 +160,7 @@ func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 		want  bool
 	}{{"dead", now.Add(24 * time.Hour), true}, {"next", now, true}, {"late", now.Add(time.Second), false}, {"late", now.Add(time.Minute), true}} {
 		if ok, err := s.Claim(t.Context(), "work", c.owner, c.at, time.Minute); ok != c.want || err != nil {
-			t.Errorf("%s at %v: %v, %v", c.owner, c.at, ok, err)
+			t.Errorf("Claim of %s at %v: got %v, error %v, want %v", c.owner, c.at, ok, err, c.want)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want: start precept serve once", err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
-		t.Fatalf("second: %v", err)
+		t.Fatalf("Lock of a second process: got error %v, want sqlite.ErrLocked", err)
 	}
 	wantText(t, err, dir, "process ", "--data-dir")
 	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
@@ -203,7 +203,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Lock(dir); !errors.Is(err, sqlite.ErrLocked) {
-		t.Errorf("twice in one process: %v", err)
+		t.Errorf("a second Lock of one process: got error %v, want sqlite.ErrLocked", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
-		t.Errorf("%d copies are left", n)
+		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 }
 
@@ -285,15 +285,15 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	fill("late", 1)
 	fill("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
-		t.Errorf("one that waits already: %v", err)
+		t.Errorf("Park of an entry that is parked already failed: %v", err)
 	}
 	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("out: %v, %v", out, err)
+		t.Errorf("Join of another tenant: got %v, error %v, want 2 entries", out, err)
 	}
 	fill("greedy", 0)
 	fill("too late", 1)
 	if gone, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || gone != 2 {
-		t.Errorf("%d given up, %v", gone, err)
+		t.Errorf("PurgeParked: got %d, error %v, want 2", gone, err)
 	}
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
@@ -324,12 +324,12 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !has(t, s, 1) || s.Notice() != "" {
-		t.Error("the session is missing")
+		t.Errorf("the reopened store lost the session, or has a notice: %q", s.Notice())
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
-		t.Errorf("echo: %v, %v", found, err)
+		t.Errorf("got echoes %v, error %v, want one", found, err)
 	}
 	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
-		t.Errorf("exchanges: %d, %v", len(list), err)
+		t.Errorf("got %d exchanges, error %v, want 1", len(list), err)
 	}
 }

@@ -25,13 +25,13 @@ func TestGarbageIsSetAside(t *testing.T) {
 			}
 			s := open(t, sqlite.Options{Path: path, Now: now})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
-				t.Errorf("notice %q", n)
+				t.Errorf("got notice %q, want the name of the file set aside", n)
 			}
 			write(t, s, batch(1))
 			for _, suffix := range []string{"", "-wal"} {
 				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 				if err != nil || !bytes.Equal(aside, content) {
-					t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+					t.Errorf("%q set aside has %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 				}
 			}
 		})
@@ -46,7 +46,7 @@ func TestEmptyFileIsAFreshStore(t *testing.T) {
 	}
 	s := open(t, sqlite.Options{Path: path, Now: now})
 	if n := s.Notice(); n != "" {
-		t.Errorf("notice %q", n)
+		t.Errorf("got notice %q, want none", n)
 	}
 	write(t, s, batch(1))
 	if !has(t, s, 1) {
@@ -74,7 +74,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 		}
 		s = open(t, sqlite.Options{Path: path, Now: now})
 		if s.Notice() == "" || has(t, s, 1) {
-			t.Errorf("notice %q", s.Notice())
+			t.Errorf("got notice %q, want one, and a fresh database", s.Notice())
 		}
 		write(t, s, batch(2))
 		if err := s.Close(); err != nil {
@@ -84,7 +84,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 	for _, suffix := range []string{"", "-2"} {
 		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 		if err != nil || !bytes.Equal(aside, file) {
-			t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+			t.Errorf("%q set aside has %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 		}
 	}
 }
@@ -109,17 +109,17 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("writing: %v", err)
+				t.Errorf("Write after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
 			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("closing: %v", err)
+				t.Errorf("Close after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
 			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, garbage) {
 				t.Error("the garbage was written over")
 			}
 			again := open(t, sqlite.Options{Path: path, Now: now})
 			if (again.Notice() == "") != (name == "removed") {
-				t.Errorf("notice %q", again.Notice())
+				t.Errorf("got notice %q after the file was %s, want one unless the file was removed", again.Notice(), name)
 			}
 			write(t, again, batch(3))
 		})
@@ -135,11 +135,11 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if !errors.Is(err, sqlite.ErrForeign) {
-		t.Errorf("opened: %v", err)
+		t.Errorf("Open of a directory: got error %v, want sqlite.ErrForeign", err)
 	}
 	wantText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("the file is missing: %v", err)
+		t.Errorf("the directory was replaced: error %v", err)
 	}
 }
 
@@ -151,11 +151,11 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if !errors.Is(err, sqlite.ErrCorrupt) {
-		t.Errorf("opened: %v", err)
+		t.Errorf("a read-only open of garbage: got error %v, want sqlite.ErrCorrupt", err)
 	}
 	wantText(t, err, path, "restore a copy of the file", "start precept serve")
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, garbage) {
-		t.Errorf("the file was changed: %v", err)
+		t.Errorf("a read-only open changed the file: error %v", err)
 	}
 }
 
@@ -181,12 +181,12 @@ func TestForeignAndNewerAreRefused(t *testing.T) {
 			for _, ro := range []bool{false, true} {
 				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
 				if !errors.Is(err, c.want) {
-					t.Errorf("read-only %v: %v", ro, err)
+					t.Errorf("read-only %v: got error %v, want %v", ro, err, c.want)
 				}
 				wantText(t, err, c.text, path)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-				t.Errorf("the file was changed (%v)", err)
+				t.Errorf("Open changed the refused file: error %v", err)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func help(mode, path string, args []string) error {
 	case "burst":
 		return burst(path, args[0])
 	}
-	return fmt.Errorf("no mode %q", mode)
+	return fmt.Errorf("the second process knows no mode %q", mode)
 }
 
 // err2 returns the first of two errors.
@@ -126,7 +126,7 @@ func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, a
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
-		t.Fatalf("the helper ended: %v", p.lines.Err())
+		t.Fatalf("the second process ended: %v", p.lines.Err())
 	}
 	return p.lines.Text()
 }
@@ -159,11 +159,11 @@ func dbPath(t *testing.T) string {
 func wantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatalf("got no error, want one with the parts %q", parts)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("%q does not say %q", err, p)
+			t.Errorf("got error %q, want the part %q", err, p)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	}
 	var ok string
 	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity check: %q, %v", ok, err)
+		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
 	}
 	return batches
 }
@@ -123,17 +123,17 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	t.Helper()
 	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {
-		t.Errorf("batch %d: %d exchanges, %v", n, len(list), err)
+		t.Errorf("batch %d: got %d exchanges, error %v, want 5", n, len(list), err)
 	}
 	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
-		t.Errorf("batch %d: sample %v, %v", n, ok, err)
+		t.Errorf("batch %d: got a sample = %v, error %v, want true", n, ok, err)
 	}
 	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 77), burstKey(n, burstEchoes-1)}
 	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
-		t.Errorf("batch %d: %d echoes, %v", n, len(found), err)
+		t.Errorf("batch %d: got %d echoes, error %v, want %d", n, len(found), err, len(keys))
 	}
 	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil || len(list)%2 != 0 {
-		t.Errorf("batch %d: %d entries, %v", n, len(list), err)
+		t.Errorf("batch %d: got %d entries, error %v, want an even number", n, len(list), err)
 	}
 }
 
@@ -144,7 +144,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 		settled += a.Version
 		if r.Closed != (a.Version > 0) {
-			t.Errorf("session %x: closed %v, version %d", r.ID, r.Closed, a.Version)
+			t.Errorf("session %x: got closed %v with version %d, want closed only with a settlement", r.ID, r.Closed, a.Version)
 		}
 		return nil
 	})

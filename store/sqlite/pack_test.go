@@ -23,21 +23,21 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
-			t.Fatalf("%d bytes became %d", len(doc), len(packed))
+			t.Fatalf("%d bytes became %d, want no more, and short documents unchanged", len(doc), len(packed))
 		}
 		back, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(back, doc) {
-			t.Fatalf("%q came back as %q, %v", doc, back, err)
+			t.Fatalf("%q unpacks to %q, error %v", doc, back, err)
 		}
 	})
 	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
 		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2Long) {
-			t.Errorf("%d bytes became %d, %v", size, len(packed), err)
+			t.Errorf("%d bytes became %d, error %v, want a quarter", size, len(packed), err)
 		}
 		if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-			t.Errorf("%d bytes came back as %d, %v", size, len(back), err)
+			t.Errorf("%d bytes unpack to %d, error %v, want the document", size, len(back), err)
 		}
 	}
 	noise := make([]byte, 4096)
@@ -47,14 +47,14 @@ func TestPackRoundTrip(t *testing.T) {
 		t.Errorf("an incompressible value was packed: %d bytes, %v", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
-		t.Errorf("nothing became %q, %v", out, err)
+		t.Errorf("an empty cell unpacks to %q, error %v, want nothing", out, err)
 	}
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("damage: %v", err)
+		t.Errorf("a damaged cell: got error %v, want ErrCorrupt", err)
 	}
 	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}, {packS2Long}, {packS2Long, 0xff, 0xff, 0xff, 0xff, 0x0f, 1}} {
 		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("damage %v: %v", damaged, err)
+			t.Errorf("the damaged cell %v: got error %v, want ErrCorrupt", damaged, err)
 		}
 	}
 }

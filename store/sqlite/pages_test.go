@@ -26,17 +26,17 @@ func TestListsAreIndexed(t *testing.T) {
 	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(began))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
-		t.Fatalf("%d sessions, %v", len(p.List), err)
+		t.Fatalf("got %d sessions, error %v, want 50 and a next page", len(p.List), err)
 	}
 	for i := range p.List {
 		if want := micros(crowdStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
-			t.Fatalf("session %d began at %v", i, p.List[i].Row.Started)
+			t.Fatalf("session %d: got start %v, want the newest first", i, p.List[i].Row.Started)
 		}
 	}
 	began = time.Now()
 	of := session.ListRange{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(of.Until.Add(-time.Second)) {
-		t.Fatalf("from the middle: %d sessions, %v", len(p.List), err)
+		t.Fatalf("from the middle: got %d sessions, error %v, want 50 from the given time", len(p.List), err)
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
@@ -105,7 +105,7 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 		of.After, more = p.Next, p.Next != ""
 	}
 	if total != 300 {
-		t.Errorf("%d sessions after the upgrade", total)
+		t.Errorf("got %d sessions after the migration, want 300", total)
 	}
 	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
 		t.Errorf(`got %q, want a text with "sessions_newest"`, plan)

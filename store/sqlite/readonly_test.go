@@ -76,12 +76,12 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startAs(t, binary, as, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("%s: %q does not say %q", mode, line, part)
+				t.Errorf("%s: got %q, want the part %q", mode, line, part)
 			}
 		}
 	}
 	if line := startAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
-		t.Errorf("reading: %q", line)
+		t.Errorf("a read-only open: got %q, want: sessions 1", line)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestDataDirThatIsAFileIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
 	if !errors.Is(err, sqlite.ErrReadOnly) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want sqlite.ErrReadOnly", err)
 	}
 	wantText(t, err, file, "--data-dir")
 }

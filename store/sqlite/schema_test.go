@@ -107,7 +107,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		s := openTest(t, path)
 		report := func(what string, ok bool, v any, err error) {
 			if !ok || err != nil {
-				t.Errorf("schema %d, %s: %+v, %v", schema, what, v, err)
+				t.Errorf("schema %d, %s: got %+v, error %v, want the value of before the migration", schema, what, v, err)
 			}
 		}
 		ctx := t.Context()
@@ -165,7 +165,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			c.script(text)
 		})
 		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
-			t.Fatalf("schema %d, %v", v, err)
+			t.Fatalf("got schema %d, error %v, want %d and no error", v, err, echoVersion-1)
 		}
 	}
 	// The last table cannot be dropped: the migration has already dropped two of three tables.
@@ -179,7 +179,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 	s := openTest(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
-		t.Errorf("found %v, %v", found, err)
+		t.Errorf("got echoes %v, error %v, want 4", found, err)
 	}
 }
 
@@ -217,16 +217,16 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	s := openTest(t, path)
 	_, lost, _ := closedAt(t, s, noon)
 	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("due before: %v %v", due, err)
+		t.Fatalf("got due sessions %v, error %v, want none before the migration", due, err)
 	}
 	downgrade(t, s, 5)
 	s = openTest(t, path)
 	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != lost {
-		t.Errorf("due: %+v %v", due, err)
+		t.Errorf("got due sessions %+v, error %v, want the session without a settlement", due, err)
 	}
 	if list, err := s.Unsettled(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("unsettled: %v %v", list, err)
+		t.Errorf("got unsettled sessions %v, error %v, want none", list, err)
 	}
 }
 
@@ -244,10 +244,10 @@ func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	downgrade(t, s, 3)
 	s = openTest(t, path)
 	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("%d unsampled, %v", n, err)
+		t.Errorf("got %d exchanges without a sample, error %v, want 1", n, err)
 	}
 	list, err := s.Unsettled(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("unsettled: %+v %v", list, err)
+		t.Fatalf("got unsettled sessions %+v, error %v, want the settled one with a late exchange", list, err)
 	}
 }

@@ -31,7 +31,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("%q comes after %q", c.field, *last)
+				t.Fatalf("%q comes after %q, want fields in order", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
 				t.Fatalf("%q: got %d, want %d", c.field, c.value, sum[c.field])
@@ -44,7 +44,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		}
 		for f, v := range sum {
 			if v != 0 {
-				t.Fatalf("%q: %d is missing", f, v)
+				t.Fatalf("%q lacks %d in the packed cells", f, v)
 			}
 		}
 	})
@@ -57,10 +57,10 @@ func FuzzCells(f *testing.F) {
 		size := 0
 		err := eachCell(b, func(c cell) { size += len(c.field) })
 		if err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want ErrCorrupt or none", err)
 		}
 		if size > len(b) {
-			t.Errorf("%d bytes of names in %d", size, len(b))
+			t.Errorf("got %d bytes of names from %d bytes", size, len(b))
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 		for k := range session.EchoKey(50) {
 			n := echoKey(tenant, k)
 			if seen[n] {
-				t.Fatalf("tenant %d, key %d: seen before", tenant, k)
+				t.Fatalf("tenant %d, key %d: another tenant has the same stored key", tenant, k)
 			}
 			seen[n] = true
 		}
@@ -81,7 +81,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("%v is read as %v", at, back)
+			t.Errorf("%v is read as %v, want the same time in UTC", at, back)
 		}
 	}
 }
@@ -111,14 +111,14 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		err = s.Write(t.Context(), big(n))
 	}
 	if !errors.Is(err, session.ErrDiskFull) {
-		t.Fatalf("after %d batches: %v", n, err)
+		t.Fatalf("after %d batches: got error %v, want session.ErrDiskFull", n, err)
 	}
 	n--
 	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("the refused session: %v, %v", ok, err)
+		t.Errorf("the refused session: got found %v, error %v, want false", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("the refused echo: %v, %v", found, err)
+		t.Errorf("the refused echo: got %v, error %v, want only the echo 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
 		t.Errorf("%d sessions, %v, want %d", st[totalSessions], err, n)
@@ -147,7 +147,7 @@ func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
-		t.Errorf("the ghost has %v, %v", list, err)
+		t.Errorf("the maxima of a rolled-back tenant: got %v, error %v, want none", list, err)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestPanicRollsBack(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("no panic came through")
+				t.Error("the panic did not reach the caller")
 			}
 		}()
 		_ = s.update(t.Context(), "test", func(x *tx) {
@@ -188,16 +188,16 @@ func TestReadReturnsInTime(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("the other readers: %v", err)
+		t.Errorf("the other readers: got error %v, want none", err)
 	}
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	select {
 	case err := <-closed:
-		t.Errorf("closed under a reader: %v", err)
+		t.Errorf("Close with a reader in progress: got error %v", err)
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(hang)
@@ -223,12 +223,12 @@ func TestReadersAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("one reader more: %v", err)
+		t.Errorf("one reader too many: got error %v, want context.DeadlineExceeded", err)
 	}
 	close(hang)
 	all.Wait()
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("when they are done: %v", err)
+		t.Errorf("after the readers ended: got error %v, want none", err)
 	}
 }
 
@@ -242,18 +242,18 @@ func TestDamagedDocumentIsCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Exchanges(t.Context(), "t", testID(1)); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want ErrCorrupt", err)
 	}
 }
 
 func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) {
-		t.Errorf("error %v", err)
+		t.Errorf("classify of another error: got %v, want no ErrBusy", err)
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want the operation: sqlite: test", err)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				if _, err := read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("error %v", err)
+					t.Errorf("got error %v, want context.DeadlineExceeded", err)
 				}
 				cancel()
 				if name == "a disk that does not answer" {
@@ -289,14 +289,14 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {
-				t.Errorf("the next read: %v", err)
+				t.Errorf("the next read: got error %v, want none", err)
 			}
 			closed := make(chan error)
 			go func() { closed <- s.Close() }()
 			if name == "a disk that does not answer" {
 				select {
 				case err := <-closed:
-					t.Errorf("closed under a reader: %v", err)
+					t.Errorf("Close with a reader in progress: got error %v", err)
 				case <-time.After(10 * time.Millisecond):
 				}
 				close(hang)

@@ -114,7 +114,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for _, a := range through.all {
 		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
-			t.Errorf("a side request was changed: %s", a.Raw)
+			t.Errorf("a side request got a lesson: %s", a.Raw)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
 			through := run1(t, m, p.Data, argv, env)
 			compare(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
-				t.Errorf("the client printed %q", through.out)
+				t.Errorf("the client printed %q, want the words of the upstream", through.out)
 			}
 		})
 	}
@@ -222,12 +222,12 @@ func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 				res := run1(t, m, p.Data, argv, env)
 				if f.Cut {
 					if res.code != 1 || len(res.mains) != 2 {
-						t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+						t.Fatalf("got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mains), res.out)
 					}
 					return
 				}
 				if res.code != 0 || len(res.mains) != 6 {
-					t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+					t.Fatalf("got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mains), res.out)
 				}
 				if first, again := res.mains[f.At-1].Raw, res.mains[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
 					t.Errorf("the retry differs, or has no block:\n%s\n%s", first, again)

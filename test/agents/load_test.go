@@ -47,7 +47,7 @@ func (a *agent) load(t *testing.T) {
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
-		t.Fatalf("exit %d: %s", code, out)
+		t.Fatalf("the crowd of agents ended with exit code %d: %s", code, out)
 	}
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
@@ -77,7 +77,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 		name := tr.tap.of(&r).session
 		began := strings.Index(r.Raw, "step_0_")
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
-			t.Errorf("session %s: %d blocks in step %d", name, n, r.Step)
+			t.Errorf("session %s, step %d: got the lesson %d times, want once", name, r.Step, n)
 		}
 		if !withoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
 			t.Errorf("session %s: step %d differs from the agent's message", name, r.Step)
@@ -118,7 +118,7 @@ func reward(t *testing.T, r *harness.Process, names []string) {
 	for _, name := range names {
 		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
 		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
-			t.Fatalf("feedback on %s: %d %s", name, status, body)
+			t.Fatalf("feedback on %s: got status %d, want 202 and joined: %s", name, status, body)
 		}
 	}
 	reported(t, r, "", len(names))

@@ -168,11 +168,11 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	owner := map[string]string{}
 	for _, k := range all {
 		if len(k.names) != 1 {
-			t.Errorf("%s is %d sessions: %v", k.who, len(k.names), k.names)
+			t.Errorf("%s got %d sessions, want one: %v", k.who, len(k.names), k.names)
 		}
 		for name := range k.names {
 			if was := owner[name]; was != "" {
-				t.Errorf("%s and %s are both session %s", k.who, was, name)
+				t.Errorf("%s and %s share session %s, want two sessions", k.who, was, name)
 			}
 			owner[name] = k.who
 		}

@@ -78,7 +78,7 @@ func TestFirstPaint(t *testing.T) {
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList
 	if p.Ask(t, "/api/sessions?limit=1", &list); len(list.Sessions) != 1 {
-		t.Fatalf("no session is listed")
+		t.Fatalf("got %d sessions, want 1", len(list.Sessions))
 	}
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true))
@@ -130,7 +130,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 		t.Fatalf("got address %q, error %v, want no error", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
-		t.Fatalf("%s is not painted: %v", address, err)
+		t.Fatalf("%s is not painted after a minute: %v", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {

@@ -116,7 +116,7 @@ func playDemo(t *testing.T, sessions int) string {
 			return link
 		}
 	}
-	t.Fatal("the demo ended")
+	t.Fatal("the demo ended before the pictures")
 	return ""
 }
 
@@ -266,7 +266,7 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 		t.Fatal(err)
 	}
 	if width == pictureWidth && len(small) > pictureLimit {
-		t.Errorf("%s has %d bytes", file, len(small))
+		t.Errorf("picture %s has %d bytes, want at most %d", file, len(small), pictureLimit)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func backlog(t *testing.T, dir string, n int) {
 		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
 		Hooks: store.Hooks{
 			Failed:   func(label.Step, error) {},
-			Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+			Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
 		},
 	})
 	if err != nil {
@@ -87,6 +87,6 @@ func TestChaosStartDoesNotWaitForABacklog(t *testing.T) {
 	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
 	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
-		t.Errorf("before %+v, after %+v", d, after)
+		t.Errorf("got %+v after the start, want all spooled and admitted exchanges of %+v", after, d)
 	}
 }

@@ -25,7 +25,7 @@ func dialed(t *testing.T, p *harness.Process, n int) {
 	for i := range n {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
+			t.Fatalf("connection %d failed: %v", i, err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -56,12 +56,12 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 		ended = append(ended, harness.Stream(t, p.Data))
 	}
 	if status, _ := harness.Get(t, p.Admin+"/healthz", ""); status != http.StatusOK {
-		t.Errorf("the admin listener: %d", status)
+		t.Errorf("/healthz of the admin listener: got status %d, want 200", status)
 	}
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream was cut: %v", err)
+			t.Errorf("a stream ended early: %v", err)
 		}
 	}
 	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
@@ -158,10 +158,10 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		t.Error("the service after the crowd is slower than before")
 	}
 	if answered.Load() < most || refused.Load() < most || peak.Load() > most {
-		t.Errorf("%d answered, %d refused, %d at once", answered.Load(), refused.Load(), peak.Load())
+		t.Errorf("got %d answered, %d refused and %d concurrent requests, want at least %d, at least %d, at most %d", answered.Load(), refused.Load(), peak.Load(), most, most, most)
 	}
 	if n := resident(t, p); n > mostResident {
-		t.Errorf("%d MiB", n>>20)
+		t.Errorf("the server uses %d MiB of memory, want at most %d", n>>20, mostResident>>20)
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * most {

@@ -28,7 +28,7 @@ func holds(t *testing.T, p *harness.Process) (goroutines, files int) {
 	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("no goroutines in %.200s", text)
+		t.Fatalf("the profile has no number of goroutines: %.200s", text)
 	}
 	goroutines, _ = strconv.Atoi(m[1])
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
@@ -106,7 +106,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("kept as %s: %.80q", x.Outcome, x.Reply.Text)
+			t.Errorf("got outcome %s and the reply %.80q, want %s with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if whole.Load() > 0 {
@@ -135,7 +135,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		return strings.TrimSpace(line)
 	}
 	if line := sendHeaders(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
-		t.Errorf("2 MB: %q", line)
+		t.Errorf("2 MB of headers: got %q, want status 431", line)
 	}
 	many := sendHeaders(func(w io.Writer) {
 		for i := range 10_000 {
@@ -143,7 +143,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		}
 	})
 	if !strings.HasPrefix(many, "HTTP/1.1 200 ") && !strings.HasPrefix(many, "HTTP/1.1 431 ") {
-		t.Errorf("10,000 headers: %q", many)
+		t.Errorf("10,000 headers: got %q, want status 200 or 431", many)
 	}
 	before := resident(t, p)
 	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header: refused, and never in memory
@@ -156,10 +156,10 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		}
 	})
 	if after := resident(t, p); after > before+64<<20 {
-		t.Errorf("%d MiB before, %d MiB after", before>>20, after>>20)
+		t.Errorf("got %d MiB of memory after the headers, want at most 64 MiB more than %d", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the parallel stream: %v", err)
+		t.Errorf("the parallel stream ended early: %v", err)
 	}
 	p.Stop()
 }
@@ -210,7 +210,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("%d %s, the upstream got %s", status, text, *got.Load())
+				t.Errorf("got status %d and %s; the upstream got %s, want the body unchanged", status, text, *got.Load())
 			}
 			p.Stop()
 		})
@@ -246,7 +246,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	again.Start()
 	t.Cleanup(again.Close)
 	if status, text := ask(); status != http.StatusOK {
-		t.Errorf("after the backend returned: %d %s", status, text)
+		t.Errorf("after the upstream returned: got status %d, want 200: %s", status, text)
 	}
 	p.Stop()
 }

@@ -50,7 +50,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", sure, have)
 	if list := harness.RepeatedRequests(have); len(list) > 0 {
-		t.Errorf("stored twice: %v", list)
+		t.Errorf("these requests are stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
 		t.Errorf("%d exchanges are in the store; the books say %+v", n, d)
@@ -72,12 +72,12 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
-		t.Errorf("after the kill: %+v", d)
+		t.Errorf("after the kill: got %+v, want %d admitted and incomplete", d, streams)
 	}
 	for range 2 { // a second start reports no further stub
 		p = harness.Serve(t, dir, model.URL)
 		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
-			t.Errorf("after a start: %+v", d)
+			t.Errorf("after a restart: got %+v, want %d admitted and incomplete", d, streams)
 		}
 		p.Kill()
 	}
@@ -95,11 +95,11 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
-			t.Errorf("half a line: %q", line)
+			t.Errorf("the export has an incomplete line: %q", line)
 		}
 	}
 	if code != harness.ExitDone {
-		t.Errorf("export ends with %d", code)
+		t.Errorf("export: got exit code %d, want 0", code)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	answered := int64(l.All())
 	before := harness.Doctor(t, dir, "--store-url", nowhere)
 	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
-		t.Fatalf("%d answered, %+v", answered, before)
+		t.Fatalf("before the start: got %+v, want %d admitted, none stored, and the trouble named", before, answered)
 	}
 	damage(t, dir)
 	p := harness.Serve(t, dir, model.URL)
@@ -149,13 +149,13 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("%d answered, %+v", answered, d)
+		t.Errorf("got %+v of %d answered requests, want all but the damaged rows stored", d, answered)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
-		t.Errorf("%d in the store, %+v", len(have), d)
+		t.Errorf("the store has %d exchanges, want the stored and incomplete of %+v", len(have), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
-		t.Errorf("nothing was set aside: %v", err)
+		t.Errorf("no damaged outbox was set aside: error %v", err)
 	}
 	t.Logf("%d answered, %+v", answered, d)
 }

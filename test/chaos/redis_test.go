@@ -38,7 +38,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.RepeatedRequests(have), d)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Stop()
 	t.Logf("%d answered, %+v", n, d)
@@ -135,7 +135,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
 	if countWarnings(p) > 10 {
-		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Kill()
 	server := storetest.StartRedis(t)

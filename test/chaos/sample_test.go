@@ -19,7 +19,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
 	if code != harness.ExitDone {
-		t.Fatalf("export: exit %d\n%s", code, complaints)
+		t.Fatalf("export: got exit code %d, want 0\n%s", code, complaints)
 	}
 	samples := map[string][]string{}
 	for line := range strings.Lines(out) {
@@ -33,7 +33,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			t.Fatalf("got error %v, line %s, want no error", err, line)
 		}
 		if samples[m.ID] != nil {
-			t.Errorf("sample %s exists twice", m.ID)
+			t.Errorf("sample %s is stored twice", m.ID)
 		}
 		samples[m.ID] = m.Meta.Events
 	}
@@ -79,7 +79,7 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		return d.Spooled == 0 && d.Unsampled == 0 && len(left)+len(twice) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
-		t.Errorf("set aside: %+v", d.SetAside)
+		t.Errorf("got %+v set aside, want nothing", d.SetAside)
 	}
 }
 

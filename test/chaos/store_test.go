@@ -66,10 +66,10 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("%d answered, %+v", n, d)
+		t.Errorf("got %+v of %d answered requests, want all stored", d, n)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("%d lines:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 }
 
@@ -97,7 +97,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	p.Eventually("a word of it", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.Trouble == "" {
-		t.Errorf("next to the copy: %+v", d)
+		t.Errorf("next to the damaged database: got %+v, want spooled exchanges and the trouble named", d)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
@@ -138,13 +138,13 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	p.Data = line.FindStringSubmatch(p.Log.String())[1]
 	if run(p).All() == 0 {
-		t.Error("nothing was answered")
+		t.Error("the server answered no request")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-		t.Errorf("the log says:\n%s", p.Log.String())
+		t.Errorf("got %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered before, %+v", n, d)
+		t.Errorf("got %+v, want the %d requests answered before", d, n)
 	}
 	p.Stop()
 	disk.ReadOnly(t, false)
@@ -183,15 +183,15 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
 		if reason != "full" {
-			t.Errorf("%d dropped as %s", n, reason)
+			t.Errorf("%d exchanges were dropped for the reason %s, want full", n, reason)
 		}
 		dropped += n
 	}
 	if d.Stored+dropped != int64(n) {
-		t.Errorf("%d answered, %+v", n, d)
+		t.Errorf("got %+v of %d answered requests, want each stored or dropped", d, n)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("%d in the store, %+v", len(have), d)
+		t.Errorf("the store has %d exchanges, want those of %+v, each once", len(have), d)
 	}
 	t.Logf("full until request %d of %d, %+v", full, n, d)
 }
@@ -213,7 +213,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 			l.Send(t.Context(), p.Data)
 		}
 		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("the log says:\n%s", p.Log.String())
+			t.Errorf("got %d answers and %d warnings, want 5, at most 10, and the line \"runs from memory\":\n%s", l.All(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
 		disk.Free(t)
@@ -230,7 +230,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	full(dir)
 	p = harness.Serve(t, dir, model.URL)
 	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered with a store, %+v", n, d)
+		t.Errorf("got %+v, want the %d requests answered with a store", d, n)
 	}
 	p.Stop()
 }
@@ -257,11 +257,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream was cut: %v", err)
+			t.Errorf("a stream ended early: %v", err)
 		}
 	}
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("exit %d\n%s", code, p.Log.String())
+		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
@@ -283,12 +283,12 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	wait()
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("exit %d\n%s", code, p.Log.String())
+		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
-		t.Errorf("%d in the store, %+v", len(have), d)
+		t.Errorf("the store has %d exchanges of %+v, want all admitted", len(have), d)
 	}
 }
 
@@ -308,11 +308,11 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	d := harness.Doctor(t, dir)
 	have := harness.ExchangesInFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
-		t.Errorf("%d in the store, %+v", len(have), d)
+		t.Errorf("the store has %d exchanges of %+v, want 1", len(have), d)
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {
-			t.Errorf("stored as %+v", list[0])
+			t.Errorf("got the cut stream stored as complete: %+v", list[0])
 		}
 	}
 }

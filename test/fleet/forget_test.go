@@ -46,7 +46,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	gone := func(word string) {
 		t.Helper()
 		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
-			t.Errorf("%s is still in %v", word, found)
+			t.Errorf("the deleted word %s is in %v", word, found)
 		}
 	}
 	for _, word := range []string{first, second, third} {
@@ -56,15 +56,15 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 
 	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("with a running server: %s", out)
+		t.Errorf("forget next to a running server: got %s, want (1 session)", out)
 	}
 	gone(first)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("without a server: %s", out)
+		t.Errorf("forget without a server: got %s, want (1 session)", out)
 	}
 	gone(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
@@ -72,22 +72,22 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Error("the third session is missing")
 	}
 	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
-		t.Errorf("from another machine: %s", out)
+		t.Errorf("forget from another machine: got %s, want (1 session)", out)
 	}
 	if found := harness.FilesWith(harness.Dump(t, server), third); len(found) > 0 {
-		t.Errorf("%s is still in %v", third, found)
+		t.Errorf("the deleted word %s is in %v", third, found)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
-		t.Errorf("a data directory was made: %v", err)
+		t.Errorf("forget created a data directory: error %v", err)
 	}
 	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
-		t.Errorf("again: %s", out)
+		t.Errorf("a second forget: got %s, want the answer that nothing is stored", out)
 	}
 	gone(third)
 
 	server.Kill()
 	if _, complaints, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(complaints, "cannot be reached") {
-		t.Errorf("without Redis: %d %s", code, complaints)
+		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason: %s", code, complaints)
 	}
 }
 
@@ -122,25 +122,25 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			dir := t.TempDir()
 			url := open(t, dir)
 			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 2}" {
-				t.Errorf("first: %s", got)
+				t.Errorf("the first import: got %s, want {2 2 2 2}", got)
 			}
 			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
 			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
-				t.Errorf("again: %s", got)
+				t.Errorf("a second import: got %s, want {2 2 2 0}", got)
 			}
 			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
-				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+				t.Errorf("the second import changed the export, want 2 equal lines; before:\n%s\nafter:\n%s", before, after)
 			}
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
-				t.Errorf("not redacted:\n%s", before)
+				t.Errorf("the export is not redacted:\n%s", before)
 			}
 			if got := fmt.Sprint(taken(t, dir, url, "--tenant", "acme")); got != "{2 2 2 2}" {
-				t.Errorf("for another tenant: %s", got)
+				t.Errorf("the import of another tenant: got %s, want {2 2 2 2}", got)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
 			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
-				t.Errorf("with a running server: %s", got)
+				t.Errorf("the import next to a running server: got %s, want {2 2 2 0}", got)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.Exit()

@@ -61,7 +61,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
 	if out := harness.MustVerb(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
-		t.Errorf("a second migration: %s", out)
+		t.Errorf("a second migration: got %s, want: has shards already", out)
 	}
 	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.Must(t, "ZADD", "precept:{"+tagOf("foreign")+"}:seen", "1", "session")

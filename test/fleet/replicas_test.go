@@ -48,7 +48,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson")
+		t.Error("no session got a lesson, want some")
 	}
 	for _, p := range fleet {
 		p.Stop()
@@ -108,7 +108,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(word)
 	fleet[1].Eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("another session is missing")
+		t.Error("the data of another session is missing")
 	}
 	sendWord(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
@@ -139,7 +139,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("another session is missing")
+		t.Error("the data of another session is missing")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
 		t.Errorf("got %+v, want Admitted = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
@@ -169,7 +169,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
-			t.Errorf("%q is in %v", trace, left)
+			t.Errorf("the word %q of an opted-out turn is in %v", trace, left)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
 		if code := old.Exit(); code != harness.ExitDone {
-			t.Errorf("replica %d ended with %d\n%s", i, code, old.Log.String())
+			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
 		b.has(old.Data, false)
 		fleet[i] = harness.Serve(t, dir, model.URL, flags...)
@@ -156,19 +156,19 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if have["samples"] != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("%d answered, %d exchanges, %d samples, twice: %v", n, len(exchanges), have["samples"], harness.RepeatedRequests(exchanges))
+		t.Errorf("got %d exchanges and %d samples of %d answered requests, these twice: %v", len(exchanges), have["samples"], n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
 		d := fleet[i].Drained(dir, flags[:2]...)
 		admitted += d.Admitted
 		if d.Unsampled != 0 || d.Incomplete != 0 {
-			t.Errorf("replica %d: %+v", i, d)
+			t.Errorf("replica %d: got %+v, want no unsampled and no incomplete exchange", i, d)
 		}
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("%d admitted, %d answered", admitted, n)
+		t.Errorf("got %d admitted exchanges of %d answered requests", admitted, n)
 	}
 	stop()
 	all.Wait()

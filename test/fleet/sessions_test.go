@@ -93,7 +93,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d, %v", res.StatusCode, err)
+		t.Fatalf("got status %d, error %v, want 200 and a JSON body", res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
@@ -163,11 +163,11 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 	a, b := list(before), list(after)
 	if len(b) <= len(a) {
-		t.Fatalf("%d messages after %d", len(b), len(a))
+		t.Fatalf("got %d messages after a request with %d, want more", len(b), len(a))
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d changed:\n%s\n%s", i, a[i], b[i])
+			t.Errorf("message %d changed between two turns:\n%s\n%s", i, a[i], b[i])
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 				prefixOf(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: %d turns, picks %v, first %v", i+1, rec.Thread.Turns, rec.Assignment.Picks, first.Assignment.Picks)
+				t.Errorf("turn %d: got %d turns and the picks %v, want the picks %v of the first turn", i+1, rec.Thread.Turns, rec.Assignment.Picks, first.Assignment.Picks)
 			}
 			before = after
 		}
@@ -217,7 +217,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson")
+		t.Error("no session got a lesson, want some")
 	}
 
 	// Echoes identify a session without a name.
@@ -269,7 +269,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 			return err == nil && len(found) > 0
 		})
 		if len(found) != 1 {
-			t.Fatalf("turn %d: %d sessions", i+1, len(found))
+			t.Fatalf("turn %d: got %d sessions, want 1", i+1, len(found))
 		}
 		written(t, db, found[0].Row.ID, i+1)
 		// The ids of the reply come with the next flush.
@@ -339,7 +339,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	}
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
-			t.Errorf("%d lines in the log:\n%s", lines, p.Log.String())
+			t.Errorf("got %d warnings and errors, want at most 10:\n%s", lines, p.Log.String())
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusAccepted {
-			t.Errorf("feedback: status %d", res.StatusCode)
+			t.Errorf("feedback: got status %d, want 202", res.StatusCode)
 		}
 	}
 	counted := func(p *harness.Process) (n int) {
@@ -419,7 +419,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, flags...).Ready(dir)
 	if _, body := harness.Get(t, p.Data+"/readyz", ""); !strings.Contains(body, "degraded") {
-		t.Errorf("ready without a store: %q", body)
+		t.Errorf("/readyz without a store: got %q, want degraded", body)
 	}
 	const lesson = "List the targets first"
 	turn := func(p *harness.Process, who string, named bool) bool {
@@ -446,7 +446,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Errorf("exit %d\n%s", code, p.Log.String())
+		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
 	p = harness.Launch(t, dir, nil, flags...).Ready(dir)

@@ -36,17 +36,17 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	}
 	out := harness.MustVerb(t, "report", "--json", "--store-url", url, "--data-dir", t.TempDir(), "--lessons", harness.LessonDir(t))
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Lessons) != 1 || r.Lessons[0].Slug != "check-the-target" {
-		t.Errorf("report: %v\n%s", err, out)
+		t.Errorf("report: got error %v, want one lesson, check-the-target\n%s", err, out)
 	}
 	var d struct{ Store map[string]int64 }
 	out = harness.MustVerb(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Store["exchanges"] != 1 || d.Store["sessions"] != 1 {
-		t.Errorf("doctor: %v\n%s", err, out)
+		t.Errorf("doctor: got error %v, want 1 exchange and 1 session\n%s", err, out)
 	}
 
 	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
-		t.Errorf("a wrong password: %v", err)
+		t.Errorf("a wrong password: got error %v, want: refuses the user or the password", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
 		t.Errorf("the password is in the log:\n%s", text)
@@ -61,7 +61,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		t.Errorf(`got %q, want a text with "1 lesson pushed: 1 new"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
-		t.Errorf("push again, for a program: %s", out)
+		t.Errorf("a second push: got %s, want 1 lesson without changes", out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
 		t.Errorf(`got %q, want a text with "no changes"`, out)
@@ -75,14 +75,14 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
-		t.Errorf("no lesson from Redis\n%s\n%s", model.last("first"), fleet[0].Log.String())
+		t.Errorf("the model got no lesson of Redis: %s\n%s", model.last("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
-		t.Errorf("a faulty bank: %v", err)
+		t.Errorf("push of an invalid bank: got error %v, want: changed nothing", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
 		t.Fatal(err)
@@ -111,9 +111,9 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		t.Errorf("an empty directory took the fleet's lessons away: %v", err)
 	}
 	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
-		t.Errorf("after a push of nothing: %s", out)
+		t.Errorf("pull after the push of an empty bank: got %s, want the lessons of before", out)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("no address: %v", err)
+		t.Errorf("push without an address: got error %v, want an example of the address", err)
 	}
 }

@@ -57,7 +57,7 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	defer func() { _ = raw.Close() }()
 	var ok string
 	if err := raw.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity check: %q, %v", ok, err)
+		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
 	}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true, Now: time.Now})
 	if err != nil {

@@ -172,7 +172,7 @@ func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != ExitDone {
-		p.T.Errorf("exit %d\n%s", code, p.Log.String())
+		p.T.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
 

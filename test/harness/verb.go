@@ -79,7 +79,7 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	out, complaints, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone {
-		t.Fatalf("doctor: exit %d, %v\n%s%s", code, err, out, complaints)
+		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, complaints)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {

@@ -45,7 +45,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	})
 	for _, o := range []lessonsOf{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
 		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-			t.Errorf("another agent's lesson: %d", code)
+			t.Errorf("the lesson of another agent: got status %d, want 404", code)
 		}
 	}
 	harness.Eventually(t, "it to be injected at the other server", func() bool {
@@ -150,11 +150,11 @@ func expire(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("keys %v", keys)
+		t.Fatalf("got the keys %v, want one", keys)
 	}
 	name, _ := keys[0].(string)
 	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
-		t.Errorf("%s lives for %d ms", name, left)
+		t.Errorf("the key %s expires in %d ms, want at most 2 minutes", name, left)
 	}
 	server.Must(t, "PEXPIRE", name, "0")
 }

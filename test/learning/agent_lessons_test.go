@@ -165,10 +165,10 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(paged) != fmt.Sprint(ids) {
-		t.Errorf("pages %v, whole %v", paged, ids)
+		t.Errorf("got the pages %v, want the ids %v", paged, ids)
 	}
 	if found, _ := a.list("?q=PARSER"); len(found) != 1 {
-		t.Error("got the search result", found)
+		t.Errorf("the search for PARSER: got %v, want one lesson", found)
 	}
 
 	// All lessons exist after a restart, and are gone after their deletion.
@@ -178,13 +178,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	code, b = a.do("GET", "/"+l.ID, nil)
 	var again lessonAnswer
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
-		t.Errorf("after a restart: %d %s", code, b)
+		t.Errorf("after a restart: got status %d, want 200 and the lesson with its hits: %s", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
 		t.Errorf("got code %d, body %s, want status 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-		t.Error("the deleted lesson exists:", code)
+		t.Errorf("the deleted lesson: got status %d, want 404", code)
 	}
 }
 
@@ -211,6 +211,6 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 		}
 	}
 	if refused < 20 {
-		t.Error("only", refused, "of 80 were refused")
+		t.Errorf("got %d refused of 80 lessons, want at least 20", refused)
 	}
 }

@@ -53,13 +53,13 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		t.Errorf("a harmful lesson was picked in %d of %d sessions", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
-		t.Errorf("%d lessons\n%s", len(rep), text)
+		t.Errorf("got %d lessons, want at most 3, and one shown to a model\n%s", len(rep), text)
 	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*")); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("the demo left the directories %v", left)
 	}
 }

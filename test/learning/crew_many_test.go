@@ -55,7 +55,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
-			t.Fatalf("a separate coin: %+v", c)
+			t.Fatalf("a session got a coin of its own, want the coin of the run: %+v", c)
 		case c.Coin == "holdout":
 			picks++
 		case c.Arm == "":

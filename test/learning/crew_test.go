@@ -377,7 +377,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		a, b := agents[i][0], agents[i][1]
 		d := byRun[a.run]
 		if d == nil || units[a.run] != 1 {
-			t.Fatalf("%s is %d units", a.run, units[a.run])
+			t.Fatalf("run %s has %d units, want 1", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].given {
@@ -480,7 +480,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 		}
 		n := 0
 		if _, err := fmt.Sscanf(s.Meta.Run, "ci-%d", &n); err != nil {
-			t.Fatalf("a sample without its run: %s", line)
+			t.Fatalf("a sample has no run: %s", line)
 		}
 		if n%2 == 0 && s.Feedback.Details.Score == 0.75 {
 			if sessions[s.Meta.Run] == nil {
@@ -572,7 +572,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	a.sendWords(t, p.Data, topics(0, 20), false)
 	ratedAs(t, p, dir, "late", 6, 0) // the latest word, in the samples
 	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
-		t.Errorf("%d draws, %d before the straggler", after, before)
+		t.Errorf("got %d draws after a late session, want %d as before", after, before)
 	}
 }
 
@@ -595,7 +595,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("%s is there: %v", run, strings.Contains(text, run))
+					t.Errorf("%s is in the store: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}

@@ -27,7 +27,7 @@ func TestDemoPrintsItsResultAsJSON(t *testing.T) {
 	}
 	out := harness.MustVerb(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatalf("%v in %s", err, out)
+		t.Fatalf("the demo printed invalid JSON: %v: %s", err, out)
 	}
 	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
 		t.Errorf("got %s\nwant 400 sessions, 8 lessons and three rates of success", out)

@@ -149,7 +149,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].Looks[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("the planned look: %+v of %+v", look, r.Lessons[0])
+		t.Fatalf("got the planned evaluation %+v of %+v, want 120 picks and an ended trial", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
 		t.Errorf("forty points are found by 120 picks: %+v, %+v", look, r.Looks)
@@ -191,7 +191,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
 	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
-		t.Errorf("the evaluation changed: %+v, was %+v", after, look)
+		t.Errorf("the evaluation changed: got %+v, want %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
 		t.Errorf("later feedback changed the counts at the closing: %+v, was %+v", r.Reporting, before.Reporting)
@@ -201,7 +201,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
-		t.Fatalf("the lines have changed: %.300s", trials)
+		t.Fatalf("the export of an older format is missing: %.300s", trials)
 	}
 	script.Stdin = strings.NewReader(older + trials)
 	out, err := script.Output()
@@ -242,7 +242,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
-					t.Errorf("%s: %s, the report has %v", arm, out, ours)
+					t.Errorf("%s: the recomputation gives %s, the report %v", arm, out, ours)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
@@ -253,7 +253,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			return
 		}
-		t.Errorf("%s is missing: %s", arm, out)
+		t.Errorf("%s is missing in the recomputation: %s", arm, out)
 	}
 	same("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
@@ -289,7 +289,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		a := &again[slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
 		if !equal(a.Explained, l.Explained) {
-			t.Errorf("%s: explained %v, the report has %v", l.Arm, a.Explained, l.Explained)
+			t.Errorf("%s: got explained %v, want %v as in the report", l.Arm, a.Explained, l.Explained)
 		}
 		if (a.AllSessions == nil) != (l.AllSessions == nil) {
 			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, a.AllSessions, l.AllSessions)
@@ -298,12 +298,12 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, x, y)
 		}
 		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
-			t.Errorf("%s: models %+v, the report has %+v", l.Arm, a.Models, l.Models.Effects)
+			t.Errorf("%s: got models %+v, want %+v as in the report", l.Arm, a.Models, l.Models.Effects)
 			continue
 		}
 		for i, x := range l.Models.Effects {
 			if y := a.Models[i]; y.Model != x.Model || y.Picks != x.Picks || !equal(y.Effect, x.Effect) || !equal(y.Shrunken, x.Shrunken) {
-				t.Errorf("%s: model %+v, the report has %+v", l.Arm, y, x)
+				t.Errorf("%s: got model %+v, want %+v as in the report", l.Arm, y, x)
 			}
 		}
 	}
@@ -328,6 +328,6 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("under another definition: %q, %+v, elsewhere %v", other.RewardDefinition, other.Global, other.Elsewhere)
+		t.Errorf("another definition: got %q, %+v, elsewhere %v, want no session of its own and all elsewhere", other.RewardDefinition, other.Global, other.Elsewhere)
 	}
 }

@@ -68,7 +68,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if trust == "own" {
 			harness.Eventually(t, "the lesson that was recorded later", shop)
 			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
-				t.Fatal("another agent got it")
+				t.Fatal("another agent got the lesson")
 			}
 			continue
 		}
@@ -79,7 +79,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		harness.Eventually(t, "the approved lesson", shop)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
-			t.Fatal("the ledger was touched", err)
+			t.Fatalf("the ledger changed: error %v", err)
 		}
 	}
 }
@@ -125,6 +125,6 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {
-		t.Fatal("another agent gets it")
+		t.Fatal("another agent's query matched the lesson")
 	}
 }

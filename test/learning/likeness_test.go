@@ -93,7 +93,7 @@ func TestLessonFiresByLikeness(t *testing.T) {
 			if !c.fires {
 				for i := range 3 {
 					if got := ask(fmt.Sprint("session-", i)); got != "" {
-						t.Errorf("the paraphrase fires %s", got)
+						t.Errorf("the paraphrase matched %s, want no lesson", got)
 					}
 				}
 				return
@@ -152,7 +152,7 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("proposals: %s", out)
+		t.Errorf("got %s, want the proposal \"rename that endpoint\"", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
@@ -173,18 +173,18 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
-		t.Errorf("proposals: %s", out)
+		t.Errorf("got %s, want the judge's proposal and one refused", out)
 	}
 	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
-		t.Errorf("exit code %d: %s", code, complaints)
+		t.Errorf("got exit code %d, want %d and the key distill.judge: %s", code, harness.ExitMisuse, complaints)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
-		t.Errorf("try: %s", tried)
+		t.Errorf("lessons try: got %s, want suggestions and an injected lesson", tried)
 	}
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
 	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
-		t.Errorf("exit code %d: %s", code, complaints)
+		t.Errorf("got exit code %d, want %d and: does not exist: %s", code, harness.ExitMisuse, complaints)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 		}
 		got := ask(session, "", messages...)
 		if turn == 0 && got != "" {
-			t.Errorf("the first turn has %s", got)
+			t.Errorf("the first turn got %s, want no lesson", got)
 		}
 		return got == "keep-old-endpoints~like"
 	})
@@ -272,7 +272,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	defer mu.Unlock()
 	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
 		if strings.Contains(sent.String(), secret) {
-			t.Errorf("%q was sent for embedding", secret)
+			t.Errorf("the secret %q was sent for embedding", secret)
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {

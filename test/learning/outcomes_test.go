@@ -84,10 +84,10 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 		t.Errorf("the verdict of %d rewards is %q, want none of the holdout", row.Rewarded, row.Verdict)
 	}
 	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != again.NInjected || found["turns"].Verdict.Direction() > 0 {
-		t.Errorf("errors %+v, tokens %+v, turns %+v", x, found["tokens"], found["turns"])
+		t.Errorf("got errors %+v, tokens %+v, turns %+v, want fewer errors proven", x, found["tokens"], found["turns"])
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("%v: the outcomes say %s", err, data)
+		t.Errorf("got the outcomes %s, error %v, want none called helps", data, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
-				t.Fatalf("turn %d: %q", n, newest)
+				t.Fatalf("turn %d: got %q, want the answer to the newest command once", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
 				t.Fatalf("turn %d: an earlier turn reads otherwise:\n%s\nbefore:\n%s", n, strings.Join(got, "\n"), seen)
@@ -85,6 +85,6 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	}
 	again := harness.Start(t, t.TempDir(), shared...)
 	if n := count(again.Data); n != before {
-		t.Errorf("%d after a restart, %d before", n, before)
+		t.Errorf("got %d lessons after a restart, want %d", n, before)
 	}
 }

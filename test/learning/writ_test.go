@@ -176,7 +176,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 					t.Fatalf("got %q, want answer = \"[/lesson create parser deadlock: Close the parser first.]\\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\\n\" and rest = \"\\nGo on.\"", got)
 				}
 				if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
-					t.Errorf("lessons %q", ids)
+					t.Errorf("got the lessons %q, want one", ids)
 				}
 				waitForResults(t, 3, p)
 				a.Assistant("/lesson list\n/lesson delete nothing-there")
@@ -208,7 +208,7 @@ func TestWritIsOffByDefault(t *testing.T) {
 		t.Errorf(`got %q, want got[2] = "Go on."`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 0 {
-		t.Errorf("lessons %q", ids)
+		t.Errorf("got the lessons %q, want none", ids)
 	}
 }
 
@@ -238,11 +238,11 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.User("And now?")
 	a.Send(true)
 	if got := u.texts(t)[4]; !strings.HasPrefix(got, "[/lesson search]\nOK: 1 lesson:\n#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]\n") {
-		t.Errorf("the answer to a search: %q", got)
+		t.Errorf("the answer to /lesson search: got %q, want one quarantined lesson", got)
 	}
 	files, _ := filepath.Glob(filepath.Join(lessons, "writ", "*.md"))
 	if len(files) != 1 {
-		t.Fatalf("files %q", files)
+		t.Fatalf("got the files %q, want one", files)
 	}
 	if b, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(b), "state: quarantined") {
 		t.Errorf(`got error %v, body %s, want no error and string(b) with "state: quarantined"`, err, b)
@@ -261,7 +261,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 		t.Errorf(`got %q, want got[2] without "[/lesson "`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
-		t.Errorf("lessons %q", ids)
+		t.Errorf("got the lessons %q, want one", ids)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		for _, about := range []string{name, "nobody has " + values["slack"]} { // joined, and parked
 			one := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
 			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, one); code != 202 {
-				t.Fatalf("feedback: %d %s", code, answer)
+				t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	all["the log"] = p.Log.String()
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	for file, content := range harness.Files(t, dir) {
 		all["stopped "+file] = content
@@ -186,13 +186,13 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if _, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
-		t.Errorf("parquet: %d %s", code, complaints)
+		t.Errorf("export to parquet: got exit code %d, want 0: %s", code, complaints)
 	}
 	for file, content := range harness.Files(t, filepath.Dir(path)) {
 		rows := parquetRows(t, []byte(content))
 		b, err := json.Marshal(rows)
 		if err != nil || len(rows) == 0 {
-			t.Errorf("%d rows, %v", len(rows), err)
+			t.Errorf("got %d rows, error %v, want some", len(rows), err)
 		}
 		all["export parquet"], all[file] = string(b), content
 	}
@@ -222,7 +222,7 @@ func documentsOf(t *testing.T, dir string) string {
 		})
 	}
 	if err != nil || b.Len() < 1000 {
-		t.Fatalf("%d bytes, %v", b.Len(), err)
+		t.Fatalf("got %d bytes of documents, error %v, want at least 1000", b.Len(), err)
 	}
 	return b.String()
 }

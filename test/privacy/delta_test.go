@@ -43,7 +43,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		}
 		sent += len(body)
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
-			t.Fatalf("turn %d: %d %s", i, code, answer)
+			t.Fatalf("turn %d: got status %d, want 200: %s", i, code, answer)
 		}
 		var reply struct {
 			Choices []struct{ Message map[string]any }
@@ -66,7 +66,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	sizes := map[string]int{}
 	for name, content := range harness.Files(t, dir) {

@@ -45,7 +45,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 
 	out, complaints, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("with a running server: %d %s%s", code, out, complaints)
+		t.Fatalf("forget next to a running server: got exit code %d, want 0 and (1 session): %s%s", code, out, complaints)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
 		t.Errorf("the session is still in %v", found)
@@ -55,7 +55,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
-		t.Errorf("forgotten twice: %d %s", code, out)
+		t.Errorf("a second forget: got exit code %d, want 0 and 0 forgotten sessions: %s", code, out)
 	}
 
 	// The agent continues: its next turn begins a new session, which can be forgotten, too.
@@ -63,21 +63,21 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	metric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out, complaints, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(complaints, "nothing was deleted") {
-		t.Errorf("the answer was no: %d %s%s", code, out, complaints)
+		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted: %s%s", code, out, complaints)
 	}
 	if out, complaints, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
-		t.Errorf("without a server: %d %s%s", code, out, complaints)
+		t.Errorf("forget without a server: got exit code %d, want 0 and (2 sessions): %s%s", code, out, complaints)
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
-			t.Errorf("%s is still in %v", word, found)
+			t.Errorf("the deleted word %s is in %v", word, found)
 		}
 	}
 	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
-		t.Errorf("export: %d %s", code, out)
+		t.Errorf("export after forget: got exit code %d, want 0 and no line: %s", code, out)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
 					if found := harness.FilesWith(all, trace); len(found) > 0 {
-						t.Errorf("%q is in %v", trace, found)
+						t.Errorf("the opted-out word %q is in %v", trace, found)
 					}
 				}
 				kept := harness.ExchangesInFile(t, dir)
@@ -80,7 +80,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						if list[i].Session == id.String() {
 							n++
 							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), news) {
-								t.Errorf("kept of it: turn %d %s", list[i].Turn, list[i].New)
+								t.Errorf("got turn %d with %s, want only the new item of turn 2", list[i].Turn, list[i].New)
 							}
 						}
 					}

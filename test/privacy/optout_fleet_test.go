@@ -82,12 +82,12 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	}
 	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("%q is in %v", trace, found)
+			t.Errorf("the opted-out word %q is in %v", trace, found)
 		}
 	}
 	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("%q is nowhere", kept)
+			t.Errorf("the word %q of another turn is not stored", kept)
 		}
 	}
 }

@@ -75,7 +75,7 @@ reward: {close_after: 300ms}
 			t.Fatalf("%s: got code %d, answer %s, want status 200 and answer with %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-			t.Errorf("%s: feedback %d %s", form, code, answer)
+			t.Errorf("%s: feedback: got status %d, want 202 and ignored: %s", form, code, answer)
 		}
 	}
 	metric := func(want string) {
@@ -89,7 +89,7 @@ reward: {close_after: 300ms}
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: %q is in %v", when, trace, found)
+				t.Errorf("%s: the opted-out word %q is in %v", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
@@ -108,11 +108,11 @@ reward: {close_after: 300ms}
 	clean("while it runs")
 	// Late feedback from the client of a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-		t.Errorf("late feedback: %d %s", code, answer)
+		t.Errorf("late feedback: got status %d, want 202 and ignored: %s", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	clean("after the stop")
 
@@ -139,7 +139,7 @@ func doctorCounts(t *testing.T, dir string) string {
 	out, complaints, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
-		t.Fatalf("doctor: %d %v %s%s", code, err, out, complaints)
+		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON: %s%s", code, err, out, complaints)
 	}
 	var n []int64
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback", "parked"} {
@@ -178,12 +178,12 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.Log.String())
+		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	all := harness.Files(t, dir)
 	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("%q is in %v", trace, found)
+			t.Errorf("the opted-out word %q is in %v", trace, found)
 		}
 	}
 	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // in the file, documents are compressed
@@ -192,7 +192,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("%q is missing", stays)
+			t.Errorf("the word %q of another turn is not stored", stays)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
-		t.Fatalf("%d conversations in the export", len(lines))
+		t.Fatalf("got %d conversations in the export, want %d", len(lines), len(prompts))
 	}
 	for _, line := range lines {
 		for _, want := range []string{
@@ -95,7 +95,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
 			_, page := harness.Get(t, p.Admin+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
-				t.Errorf("%s: no prompt and tools: %s", path, page)
+				t.Errorf("%s: want the prompt and the tools, redacted: %s", path, page)
 			}
 		}
 		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
@@ -106,7 +106,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	p.Stop()
 	harness.MustVerb(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
 	if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
-		t.Errorf("after forget: %s", out)
+		t.Errorf("export after forget: got %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
 		t.Errorf("the address is in %v", found)
@@ -140,10 +140,10 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			p.Stop()
 			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
-				t.Errorf("the export has %s", out)
+				t.Errorf("got the export %s, want no prompt and %d replies", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
-				t.Errorf("the prompt is in %v", found)
+				t.Errorf("the opted-out prompt is in %v", found)
 			}
 		})
 	}

@@ -188,7 +188,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	nginx := deployed(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
 		if !strings.Contains(nginx, u) {
-			t.Errorf("nginx.conf has no %s", u)
+			t.Errorf("nginx.conf does not contain %s", u)
 		}
 	}
 	var p struct {
@@ -200,7 +200,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
-		t.Errorf("Prometheus scrapes %v, there are %v", got, targets)
+		t.Errorf("Prometheus scrapes %v, want %v", got, targets)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), tool, "check", "config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1 rule files found") || !strings.Contains(string(out), "rules found") {
-		t.Errorf("promtool: %v\n%s", err, out)
+		t.Errorf("promtool: got error %v, want 1 rule file found\n%s", err, out)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 		t.Errorf(`got %+v, want s.URL = "http://prometheus:9090", s.IsDefault = true and a non-empty c.Services["prometheus"].Image`, s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
-		t.Errorf("%v holds no dashboard", boards.Providers[0].Options.Path)
+		t.Errorf("Grafana's volumes have no directory %v", boards.Providers[0].Options.Path)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestComposeSettingsRun(t *testing.T) {
 		t.Errorf("the command line of Redis: %q", line)
 	}
 	if reply, err := server.Do("PING"); err == nil {
-		t.Errorf("Redis answers %q without a password", reply)
+		t.Errorf("Redis answered %q without a password, want an error", reply)
 	}
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
@@ -285,9 +285,9 @@ func TestComposeSettingsRun(t *testing.T) {
 		t.Errorf("got error %v, out %s, Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
-		t.Errorf("Prometheus gets %d", code)
+		t.Errorf("/metrics for Prometheus: got status %d, want 200", code)
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", token); code != 403 {
-		t.Errorf("another name gets %d", code)
+		t.Errorf("/metrics under another host name: got status %d, want 403", code)
 	}
 }

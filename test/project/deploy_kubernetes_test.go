@@ -187,7 +187,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 		case "kustomize.config.k8s.io/v1beta1 Kustomization":
 			return &kubeKustomization{}
 		}
-		t.Fatalf("no test knows %s %s", head.APIVersion, head.Kind)
+		t.Fatalf("the test knows no kind %s %s; add it to readKubernetes", head.APIVersion, head.Kind)
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
@@ -261,7 +261,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("the ConfigMap has no %s", name)
+				t.Errorf("the ConfigMap has no key %s", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -280,7 +280,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s selects %v, the pods have %v", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s selects the labels %v, and its pods have %v", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -300,7 +300,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("%s: %+v leads nowhere", s.Metadata.Name, p)
+				t.Errorf("%s: the target port of %+v is no port of the pods", s.Metadata.Name, p)
 			}
 		}
 	}
@@ -334,7 +334,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 		}
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
-		t.Errorf("the service's name: %d", code)
+		t.Errorf("/metrics under the name of the service: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })

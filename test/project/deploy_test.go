@@ -116,7 +116,7 @@ func onlyKnown(t *testing.T, where string, env map[string]string) {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s: nothing reads the variable %s", where, name)
+			t.Errorf("%s sets the variable %s, which precept does not read", where, name)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func runnable(t *testing.T, where string, args []string) {
 	p := gatherPromises(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s: precept %s is not a verb", where, args[0])
+		t.Errorf("%s: precept has no verb %s", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -153,7 +153,7 @@ func TestDeployedYAMLHasNoDuplicateKeys(t *testing.T) {
 		return err
 	})
 	if err != nil || n < 8 {
-		t.Errorf("%d files: %v", n, err)
+		t.Errorf("got %d YAML files, error %v, want at least 8", n, err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile has no %s", form)
+			t.Fatalf("the Dockerfile has no line of the form %s", form)
 		}
 		runnable(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
@@ -205,7 +205,7 @@ func unit(t *testing.T, text string) map[string]map[string][]string {
 			section = strings.Trim(line, "[]")
 			out[section] = map[string][]string{}
 		case !ok || section == "":
-			t.Fatalf("no line of a unit: %q", line)
+			t.Fatalf("%q is not a line of a systemd unit", line)
 		default:
 			out[section][key] = append(out[section][key], value)
 		}
@@ -266,7 +266,7 @@ func verifyUnit(t *testing.T, text string) {
 	for _, args := range [][]string{{"verify", "--man=no", at}, {"security", "--offline=true", "--threshold=20", at}} {
 		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
 		if unknown := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || unknown { // a misspelt key is a warning
-			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+			t.Errorf("systemd-analyze %v: error %v\n%s", args, err, out)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		})
 	}
 	if ran < 8 {
-		t.Errorf("only %d blocks are run", ran)
+		t.Errorf("got %d blocks that ran, want at least 8", ran)
 	}
 }
 
@@ -172,7 +172,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.say.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("line %d: %v\n%s\n%s", b.line, err, b.text, out)
+		t.Errorf("the block at line %d failed: %v\n%s\n%s", b.line, err, b.text, out)
 	}
 }
 

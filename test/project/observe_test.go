@@ -59,7 +59,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
 	if len(all) < 25 {
-		t.Fatalf("only %d expressions were found", len(all))
+		t.Fatalf("got %d expressions, want at least 25", len(all))
 	}
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
@@ -77,7 +77,7 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of the test
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
+			t.Errorf("promtool %v: got error %v, want SUCCESS\n%s", args, err, out)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestEachAlertFiresInItsCaseOnly(t *testing.T) {
 	}
 	for name := range expressions(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !rests[name]) {
-			t.Errorf("%s: fires %t, rests %t", name, fires[name], rests[name])
+			t.Errorf("alert %s: a case where it fires: %t, a case where it does not: %t, want both", name, fires[name], rests[name])
 		}
 	}
 }

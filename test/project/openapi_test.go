@@ -120,7 +120,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	d.seen[where] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.at(base); node == nil {
-		d.t.Errorf("%s is not described: %s", where, body)
+		d.t.Errorf("%s has no description: %s", where, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -312,7 +312,7 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if schema.Validate(value) == nil {
-			t.Errorf("%s takes %s", name, bad)
+			t.Errorf("the schema of %s accepts %s, want a refusal", name, bad)
 		}
 	}
 }

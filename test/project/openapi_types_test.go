@@ -70,7 +70,7 @@ func (s *schemas) of(typ reflect.Type) string {
 	case reflect.Interface:
 		return ""
 	default:
-		s.t.Fatalf("no schema for %s", typ)
+		s.t.Fatalf("the generator has no schema for the type %s", typ)
 		return ""
 	}
 }

@@ -44,7 +44,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 	p := gatherPromises(t)
 	files := documents(t)
 	if len(files) < 8 {
-		t.Fatalf("only %d documents were found: %v", len(files), files)
+		t.Fatalf("got %d documents, want at least 8: %v", len(files), files)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(repo, file))
@@ -257,7 +257,7 @@ func routeForms(t *testing.T) []*regexp.Regexp {
 		})
 	}
 	if len(out) < 10 {
-		t.Fatalf("only %d routes were found", len(out))
+		t.Fatalf("got %d routes, want at least 10", len(out))
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
-			t.Errorf("Go does not know %s", target)
+			t.Errorf("the target %s is unknown to Go", target)
 		}
 	}
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 		}
 	}
 	if len(have) != len(info.Deps)+1 || len(have) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(have) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
-		t.Errorf("%d components of %d: %+v", len(have), len(info.Deps), b.Metadata)
+		t.Errorf("got %d components of %d modules, want one each and the binary: %+v", len(have), len(info.Deps), b.Metadata)
 	}
 	if string(bill()) != string(text) {
 		t.Error("two bills of one binary differ")

@@ -82,7 +82,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
 			} {
 				if !strings.Contains(metrics, line+"\n") {
-					t.Errorf("no %s in the metrics", line)
+					t.Errorf("/metrics has no line %s", line)
 				}
 			}
 			p.Stop()

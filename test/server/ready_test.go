@@ -70,7 +70,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 		t.Errorf("got %q, want a text with the prefix \"STOPPING=1\\n\"", message)
 	}
 	if code := p.Exit(); code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("got exit code %d, want 0", code)
 	}
 }
 

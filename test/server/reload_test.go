@@ -128,7 +128,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	say("after@example.com")
 	s.Eventually("the redacted address", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
-		t.Errorf("the address is in %v", left)
+		t.Errorf("the redacted address is in %v", left)
 	}
 }
 

@@ -34,11 +34,11 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
-		t.Errorf("the login link %q: %d", link, status)
+		t.Errorf("the login link %q: got status %d, want 303", link, status)
 	}
 	info, err := os.Stat(filepath.Join(dir, admin.TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the token file: %v, %v", info, err)
+		t.Errorf("the token file: got %v, error %v, want mode 0600", info, err)
 	}
 	for _, url := range []string{p.Data + "/healthz", p.Data + "/readyz", p.Admin + "/healthz", p.Admin + "/readyz"} {
 		if status, text := harness.Get(t, url, ""); status != 200 {
@@ -47,12 +47,12 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	}
 	for _, url := range []string{p.Admin + "/", p.Admin + "/metrics", p.Admin + "/api/report", p.Admin + "/debug/pprof/"} {
 		if status, _ := harness.Get(t, url, ""); status != 401 {
-			t.Errorf("%s without a token: %d", url, status)
+			t.Errorf("%s without a token: got status %d, want 401", url, status)
 		}
 	}
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
 	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
-		t.Errorf("/metrics: %d", status)
+		t.Errorf("/metrics: got status %d, want 200 with go_goroutines", status)
 	} else if share := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); share == nil || share[1] == "100" {
 		t.Errorf("GC percent %v is Go's default, so the limit is not set", share) // 250 or, of a larger heap, less
 	}
@@ -128,7 +128,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	harness.Launch(t, dir, nil).Ready(dir)
 	second := harness.Launch(t, dir, nil)
 	if code := second.Exit(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
-		t.Errorf("the second ends with %d:\n%s", code, second.Log.String())
+		t.Errorf("the second server: got exit code %d, want %d with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
 		t.Errorf("the second took run.json away from the first: %v", err)
@@ -152,14 +152,14 @@ func TestServeDrainsStreams(t *testing.T) {
 		return err != nil
 	})
 	if status, text := harness.Get(t, p.Admin+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
-		t.Errorf("ready while it drains: %d %s", status, text)
+		t.Errorf("/readyz during the drain: got status %d and %q, want 503 and draining", status, text)
 	}
 	close(stop)
 	if err := <-ended; err != nil {
-		t.Errorf("the stream was cut: %v", err)
+		t.Errorf("the stream ended early: %v", err)
 	}
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("exit %d\n%s", code, p.Log.String())
+		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
 
@@ -220,7 +220,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 		t.Errorf("a reload with faults added a viewer token: got status %d, body %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
-		t.Errorf("/metrics is public now: %d", status)
+		t.Errorf("/metrics without a token: got status %d, want 200", status)
 	}
 
 	write("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
@@ -256,11 +256,11 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	m := line.FindStringSubmatch(p.Log.String())
 	if status, _ := harness.Get(t, m[1]+"/readyz", ""); status != 200 {
-		t.Errorf("not ready: %d", status)
+		t.Errorf("/readyz: got status %d, want 200", status)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
-		t.Errorf("the login link %q: %d", link, status)
+		t.Errorf("the login link %q: got status %d, want 303", link, status)
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") {
 		t.Errorf("the log does not name the directory:\n%s", p.Log.String())
@@ -307,10 +307,10 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	var sample map[string]any
 	line, _, _ := strings.Cut(verb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
 	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
-		t.Errorf("mplp: %s, %v", line, err)
+		t.Errorf("the mplp line: got %s, error %v, want the family dialog_response", line, err)
 	}
 	if chat := verb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
-		t.Errorf("openai: %s", chat)
+		t.Errorf("the openai export: got %s, want 3 lines, one with the word four", chat)
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
 		if out := verb(args...); out != "" {
@@ -331,7 +331,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		}
 		var r map[string]any
 		if err := json.Unmarshal([]byte(verb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
-			t.Errorf("%s: report %v, %v", when, r, err)
+			t.Errorf("report %s: got %v, error %v, want lessons and global", when, r, err)
 		}
 		if text := verb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
 			t.Errorf(`%s: got %s, want a text with "all lessons together" and a text with "not enough data"`, when, text)
@@ -340,7 +340,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	check("during")
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("exit %d\n%s", code, p.Log.String())
+		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	check("after")
 	if strings.Contains(p.Log.String(), canary) || strings.Contains(p.Log.String(), "verbs-token") {
@@ -348,7 +348,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if b, _ := os.ReadFile(path); strings.Contains(string(b), canary) || strings.Contains(string(b), "verbs-token") {
-			t.Errorf("a key is in %s", path)
+			t.Errorf("the key is in %s", path)
 		}
 		return err
 	})
@@ -379,7 +379,7 @@ func TestExitCodesMatchTheDocumentation(t *testing.T) {
 				t.Errorf("exit %d, want %d\n%s", got, tc.want, complaints)
 			}
 			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(complaints, "precept: ") {
-				t.Errorf("it says %q", complaints)
+				t.Errorf("got %q on standard error, want a line with precept: only for a failure", complaints)
 			}
 		})
 	}

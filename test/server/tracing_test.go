@@ -50,10 +50,10 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}
 	r.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
-		t.Errorf("spans %q", names)
+		t.Errorf("got spans %q, want 3, the first: chat m1", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("spans %q", all)
+		t.Errorf("got spans %q, want the lesson and no text of the session", all)
 	}
 	if strings.Contains(r.Log.String(), "otel-key") {
 		t.Error("the key is in the log")

@@ -64,11 +64,11 @@ func playAll(t *testing.T, flags []string) {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
-		t.Errorf("entries: %s", got)
+		t.Errorf("got entries %s, want block user assistant at the end", got)
 	}
 	followSession(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
-		t.Errorf("feedback: %d", code)
+		t.Errorf("feedback: got status %d, want 202", code)
 	}
 	harness.Eventually(t, "the session is closed, and has its sample", func() bool {
 		var s store.SampleList
@@ -85,7 +85,7 @@ func playAll(t *testing.T, flags []string) {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
 			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != some {
-				t.Errorf("%s of %s: %d, %q", format, query, code, text)
+				t.Errorf("%s export of %s: got status %d and %q, want 200 and a line = %v", format, query, code, text, some)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func playAll(t *testing.T, flags []string) {
 		}
 	}
 	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
-		t.Errorf("forget: %d %s", code, text)
+		t.Errorf("forget: got status %d, want 200 and 1 forgotten session: %s", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
 		t.Errorf("after the session was forgotten: %d", code)
@@ -114,7 +114,7 @@ func followSession(t *testing.T, dir, id string) {
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-				t.Errorf("%d columns: %s", n, line)
+				t.Errorf("got a line of %d columns, want at most 80: %s", n, line)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	for _, format := range admin.ExportFormats() {
 		var web string
 		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
-			t.Errorf("%s: %d, %d bytes", format, code, len(web))
+			t.Errorf("%s export: got status %d and %d bytes, want 200 and some", format, code, len(web))
 		}
 		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
 			t.Errorf("%s: the listener writes\n%s\nthe verb\n%s", format, web, verb)
@@ -170,13 +170,13 @@ func health(t *testing.T, p *harness.Process) {
 		}
 	}
 	if changed["reward.close_after"] != "4s" || changed["admin.tokens"] == "" || strings.Contains(changed["admin.tokens"], "e2e") {
-		t.Errorf("changed: %v", changed)
+		t.Errorf("got changed settings %v, want close_after 4s and the token hidden", changed)
 	}
 	var audit bool
 	for _, n := range h.Audit {
 		audit = audit || n.Action == "POST /api/feedback"
 	}
 	if !audit {
-		t.Errorf("the audit: %+v", h.Audit)
+		t.Errorf("the audit has no entry of the feedback: %+v", h.Audit)
 	}
 }

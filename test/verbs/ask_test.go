@@ -35,7 +35,7 @@ func TestReportNamesARefusedToken(t *testing.T) {
 	}
 	p.Signal(os.Interrupt)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("exit %d", code)
+		t.Fatalf("got exit code %d, want 0", code)
 	}
 	if code, _, errs := reportWith(t, dir, ""); code != harness.ExitDone {
 		t.Errorf("without a server the store is read: exit %d\n%s", code, errs)

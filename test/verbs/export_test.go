@@ -141,10 +141,10 @@ func TestExportFiltersEachFormat(t *testing.T) {
 		}
 	}
 	if n := strings.Count(exported(t, dir, "--format", "experiment", "--lesson", "look-twice"), "\n"); n != 2 {
-		t.Errorf("%d draws of the lesson", n)
+		t.Errorf("got %d draws of the lesson, want 2", n)
 	}
 	if out := exported(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
-		t.Errorf("draws of no lesson: %s", out)
+		t.Errorf("got draws of an unknown lesson: %s", out)
 	}
 }
 
@@ -191,13 +191,13 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	rows := readParquet(t, file)
 	if len(rows) != len(lines) || len(rows) != 4 {
-		t.Fatalf("%d rows, %d lines", len(rows), len(lines))
+		t.Fatalf("got %d rows and %d lines, want 4 of each", len(rows), len(lines))
 	}
 	for i, r := range rows {
 		s := lines[i]
 		var input, meta map[string]any
 		if json.Unmarshal([]byte(r.Input), &input) != nil || json.Unmarshal([]byte(r.Meta), &meta) != nil || !reflect.DeepEqual(input, s.Input) || !reflect.DeepEqual(meta, s.Meta) {
-			t.Errorf("row %d: input %s, meta %s; line %v %v", i, r.Input, r.Meta, s.Input, s.Meta)
+			t.Errorf("row %d: got input %s, meta %s, want %v and %v of the line", i, r.Input, r.Meta, s.Input, s.Meta)
 		}
 		label := ""
 		if r.QualityLabel != nil {
@@ -205,7 +205,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 		}
 		if r.SampleID != s.ID || r.Family != s.Family || r.CreatedAt != s.CreatedAt.UnixMilli() || label != s.Feedback.QualityLabel ||
 			r.QualityScore != s.Meta["quality_score"] || r.Tenant != s.Meta["tenant"] || r.Turns != 1 || r.Model != "m-1" {
-			t.Errorf("row %d: %+v; line %+v", i, r, s)
+			t.Errorf("row %d: got %+v, want the values of the line %+v", i, r, s)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
-		t.Errorf("unrated: %+v", r)
+		t.Errorf("got statistics %+v, want 1 sample without a rating", r)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestExportMemoryIsBounded(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.most>>20)
 		if p.most > limit {
-			t.Errorf("%s: %d MiB on the heap", format, p.most>>20)
+			t.Errorf("%s: the export used %d MiB of heap, want at most %d", format, p.most>>20, limit>>20)
 		}
 	}
 }

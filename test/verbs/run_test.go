@@ -87,7 +87,7 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 				t.Errorf(`got %q, want a text with "F401 unused thing" and a text with "**Intent ID:** ci-42"`, string(b))
 			}
 			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
-				t.Error("run.json:", err)
+				t.Errorf("run.json exists: got error %v, want the file = %v", err, running)
 			}
 			if !strings.Contains(stderr, "(joined)") {
 				t.Error("the verdict did not find its session:", stderr)

@@ -49,11 +49,11 @@ func TestRecordFollowsItsContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); (err == nil) != c.ok {
-			t.Errorf("the contract on %.60s: %v", c.in, err)
+			t.Errorf("the contract on %.60s: got error %v, want valid = %v", c.in, err, c.ok)
 		}
 		out, errs, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitDone) != c.ok || !c.ok && code != harness.ExitMisuse {
-			t.Errorf("record on %.60s: %d %s", c.in, code, errs)
+			t.Errorf("record on %.60s: got exit code %d, want 0 = %v: %s", c.in, code, c.ok, errs)
 		}
 		if !c.ok {
 			continue
@@ -62,7 +62,7 @@ func TestRecordFollowsItsContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("the answer: %v", err)
+			t.Errorf("the answer does not conform to its contract: %v", err)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", c.script, got, c.code)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
-			t.Errorf("%s: an interruption was recorded", c.script)
+			t.Errorf("%s: an interrupted command was recorded", c.script)
 		}
 	}
 }
