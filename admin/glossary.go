@@ -21,7 +21,7 @@ type term struct {
 func glossary() []term {
 	return []term{
 		{"effect", "Effect", "points", "EXPERIMENT#reading-the-report", "The change of a session's reward by the lesson: the mean reward of sessions with the lesson minus the mean reward of sessions in which the coin withheld the lesson. 1 point is 0.01 of reward."},
-		{"interval", "95% interval", "points", "EXPERIMENT#reading-the-report", "The range of the effect with 95% confidence, valid at every look (a confidence sequence)."},
+		{"interval", "95% interval", "points", "EXPERIMENT#reading-the-report", "The range of the effect with 95% confidence, valid however often you look (a confidence sequence)."},
 		{"injected", "Injected", "sessions", "EXPERIMENT#reading-the-report", "Closed sessions with a reward in which the agent saw the lesson."},
 		{"withheld", "Withheld", "sessions", "EXPERIMENT#reading-the-report", "Closed sessions with a reward in which the lesson was picked and the coin withheld the lesson: the comparison group of the effect."},
 		{"rewarded", "Rewarded", "sessions", "EXPERIMENT#reading-the-report", "Closed sessions with a reward in which the lesson was picked: injected and withheld together."},
