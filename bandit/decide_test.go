@@ -25,6 +25,7 @@ func (b beliefsBySlug) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
+// lesson returns the action of an active lesson.
 func lesson(slug string) bandit.Action {
 	return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
@@ -36,6 +37,7 @@ func appendLessons(out []bandit.Action, s []string) []bandit.Action {
 	return out
 }
 
+// slugs returns the slug of each pick.
 func slugs(ps []trial.Pick) (out []string) {
 	for _, p := range ps {
 		out = append(out, p.Slug)
@@ -46,6 +48,7 @@ func slugs(ps []trial.Pick) (out []string) {
 // neverWithhold returns a configuration with coins that never withhold.
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
+// name returns the unit name of session i, which the coins depend on.
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
@@ -444,7 +447,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
-				t.Fatalf("got %+v, want seen[Slug] = false, C >= 0.05 and C <= 0.95", p)
+				t.Fatalf("got %+v, want each lesson once, and C from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}

@@ -73,6 +73,7 @@ type chooserState struct {
 	n, sum  float64
 }
 
+// snapshot returns everything that a provisional reward may change, and the measurements, which it may not.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.Measured().Stats(k.Arm))

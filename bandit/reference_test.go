@@ -33,6 +33,7 @@ func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar f
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
 
+// anySeen draws the counts and reward sums of one arm.
 func anySeen(t *rapid.T) seen {
 	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
 	e := seen{
@@ -50,6 +51,7 @@ func anySeen(t *rapid.T) seen {
 	return e
 }
 
+// same ends the test unless two numbers are equal up to rounding.
 func same(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {

@@ -24,6 +24,7 @@ type truth struct {
 	effect, hard float64
 }
 
+// seeded returns a random source with the same numbers in each run of a test.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
@@ -73,6 +74,7 @@ func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) flo
 	return min(max(ease, 0.01), 0.99)
 }
 
+// index returns the position of each lesson by its slug.
 func (w *world) index() map[string]int {
 	out := map[string]int{}
 	for j := range w.lessons {

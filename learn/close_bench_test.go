@@ -55,6 +55,7 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
+// benchClose measures the closing of sessions with a number of turns; memory keeps their exchanges in memory.
 func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.Helper()
 	const sessions = 400
@@ -98,6 +99,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(n), "cpu-us/session")
 }
 
+// cpuTime returns the processor time of this process, in user and kernel mode.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

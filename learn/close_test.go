@@ -140,15 +140,15 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 		reward  float64
 		tier    int
 	}{
-		"one":                          {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
-		"told twice, counted once":     {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
-		"a change of mind":             {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
-		"the older one comes last":     {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
-		"two raters":                   {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
-		"the user outranks the test":   {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
-		"the user comes after it":      {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
-		"the test alone":               {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
-		"an id that is edited upwards": {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+		"one":                           {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
+		"repeated feedback counts once": {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
+		"a change of mind":              {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
+		"the older one comes last":      {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
+		"two raters":                    {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
+		"the user outranks the test":    {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
+		"the user comes after it":       {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
+		"the test alone":                {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
+		"an id that is edited upwards":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newRig(t, nil)

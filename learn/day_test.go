@@ -94,6 +94,7 @@ type day struct {
 	begun, moved, rewards, late, restarts int
 }
 
+// open opens store and learner of replica i, behind the connection that the test can cut.
 func (d *day) open(i int) *rig {
 	return openRig(d.t, d.dirs[i], d.clk, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
@@ -109,6 +110,7 @@ func (d *day) open(i int) *rig {
 	})
 }
 
+// at plans f for a step of the day.
 func (d *day) at(step int, f func(step int)) { d.events[step] = append(d.events[step], f) }
 
 // cut reports whether a replica is without Redis.
@@ -164,6 +166,7 @@ func (d *day) assignment(i int) trial.Assignment {
 	return a
 }
 
+// turn offers one turn to a replica.
 func (d *day) turn(r *rig, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
 		d.t.Fatal("Offer refused a turn")
@@ -290,6 +293,7 @@ type link struct {
 	conns    []net.Conn
 }
 
+// newLink returns a proxy in front of a server, which the test can cut and restore.
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

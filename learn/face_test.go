@@ -84,6 +84,7 @@ func CloseTick(age time.Duration) time.Duration {
 // Under puts deltas under a reward definition; Own keeps the deltas of one definition.
 func Under(definition string, ds []trial.Delta) []trial.Delta { return underDefinition(definition, ds) }
 
+// Own returns the deltas of one definition of the reward.
 func Own(definition string, ds []trial.Delta) []trial.Delta {
 	own, _ := ofDefinition(definition, ds)
 	return own

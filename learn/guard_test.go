@@ -28,6 +28,7 @@ type panickingStep struct {
 	met      atomic.Int64
 }
 
+// before panics at the chosen step of a session or exchange, and counts the panics.
 func (p *panickingStep) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
@@ -62,6 +63,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// marks returns the sessions and exchanges set aside.
 func (r *rig) marks() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.be.backend.(interface {
@@ -73,6 +75,7 @@ func (r *rig) marks() []session.DeadLetter {
 	return list
 }
 
+// samplesOf returns the stored samples of a session.
 func (r *rig) samplesOf(id session.ID) (list []sample.Sample) {
 	r.t.Helper()
 	err := r.be.backend.(interface {
@@ -89,6 +92,7 @@ func (r *rig) samplesOf(id session.ID) (list []sample.Sample) {
 	return list
 }
 
+// unsampled returns the number of stored exchanges without a sample.
 func (r *rig) unsampled() int64 {
 	r.t.Helper()
 	n, err := r.be.Unsampled(r.ctx())
@@ -192,6 +196,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	}
 }
 
+// inside returns the backend that panics.
 func (r *rig) inside() *panickingBackend { return r.be.backend.(*panickingBackend) }
 
 // panickingBackend is a backend that panics at the data of one session.
@@ -202,6 +207,7 @@ type panickingBackend struct {
 	marks []session.DeadLetter
 }
 
+// at panics if the backend is to panic at this value of this session.
 func (e *panickingBackend) at(what string, id session.ID) {
 	if e.what == what && id == e.id {
 		panic("the backend: " + what)

@@ -40,12 +40,14 @@ type clock struct {
 	at time.Time
 }
 
+// now returns the time of the test.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
+// add moves the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,6 +70,7 @@ type faulty struct {
 	hook  func(op string) // before every call, without the lock
 }
 
+// call records the call of an operation, runs the hook, and returns the error of a planned failure.
 func (f *faulty) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
@@ -232,6 +235,7 @@ func newRig(t testing.TB, change func(o *options)) *rig {
 	return openRig(t, t.TempDir(), clk, change)
 }
 
+// openRig opens store and learner in a directory; change may change the options before.
 func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -270,6 +274,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	return r
 }
 
+// recordFailure keeps the step of a reported failure.
 func (r *rig) recordFailure(step label.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -421,6 +426,7 @@ func (r *rig) counter(scope, field string) float64 {
 	return sum
 }
 
+// applied returns the settled state of a session.
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.be.Applied(r.ctx(), tenantA, id)
@@ -430,6 +436,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 	return a
 }
 
+// exchanges returns the number of stored exchanges of a session.
 func (r *rig) exchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.be.Exchanges(r.ctx(), tenantA, id)
@@ -462,6 +469,7 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
+// score returns the feedback of a person with the score y.
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -469,18 +477,21 @@ func score(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-func same[T comparable](t testing.TB, what string, have, want T) {
+// same fails the test if got and want differ; subject names the compared value in the message.
+func same[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
-	if have != want {
-		t.Errorf("%s: got %v, want %v", what, have, want)
+	if got != want {
+		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 
-func sameList[T comparable](t testing.TB, what string, have, want []T) {
+// sameList fails the test if two lists differ; subject names the compared list in the message.
+func sameList[T comparable](t testing.TB, subject string, got, want []T) {
 	t.Helper()
-	if !slices.Equal(have, want) {
-		t.Errorf("%s: got %v, want %v", what, have, want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 
+// sessionOf returns the id of the session of tenant A with a name.
 func sessionOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }

@@ -17,6 +17,7 @@ import (
 
 const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
+// transcriptOf reads a transcript from its text.
 func transcriptOf(t *testing.T, text string) detect.Transcript {
 	t.Helper()
 	var out detect.Transcript
@@ -26,6 +27,7 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 	return out
 }
 
+// importer returns an importer that writes to the rig.
 func (r *rig) importer() *learn.Importer {
 	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Write: r.Imported, Cleanse: r.Cleanse}
 }

@@ -11,6 +11,7 @@ import (
 	"precept/store"
 )
 
+// events returns the ids of all exchanges that the samples are built from, each once.
 func events(list []sample.Sample) (ids []string) {
 	for _, m := range list {
 		of, _ := m.Meta["source_event_ids"].([]any)

@@ -37,6 +37,7 @@ func (r *rig) refit(from, n int) {
 	r.playSessions(from, n)
 }
 
+// reported returns the report of tenant A.
 func (r *rig) reported(q learn.ReportQuery) report.Report {
 	r.t.Helper()
 	q.Tenant = tenantA

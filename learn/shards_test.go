@@ -235,6 +235,7 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 	}
 }
 
+// usedMemory returns the bytes that a Redis server uses.
 func usedMemory(t *testing.T, n *storetest.Redis) float64 {
 	t.Helper()
 	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.Must(t, "INFO", "memory")))

@@ -13,6 +13,7 @@ import (
 	"precept/bandit/feedback"
 )
 
+// at returns a time, sec seconds after the first entry.
 func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
 func TestReward(t *testing.T) {
@@ -25,7 +26,7 @@ func TestReward(t *testing.T) {
 		tiers   []int
 		want    feedback.Outcome
 	}{
-		{"nobody told", nil, nil, feedback.Outcome{}},
+		{"no feedback", nil, nil, feedback.Outcome{}},
 		{"one", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"a rejection is a reward of 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
 		{"the highest tier wins", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},

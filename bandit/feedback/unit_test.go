@@ -48,7 +48,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	list := feedback.ForUnit("m1", 1, own)
 	signed, read := list[0], list[1]
 	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
-		t.Errorf(`got said %+v, read %+v, want a non-empty said.Rater, said.Rater other than "ann", said.ID other than "said", said.Hash = %q, an empty read.Rater and read.Hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
+		t.Errorf(`got the signed entry %+v and the entry without a rater %+v, want another rater than ann, another id, the hash %q, no rater in the second, and another hash than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {

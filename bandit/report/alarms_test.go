@@ -26,7 +26,7 @@ func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 		for range days {
 			at = append(at[:0], 0, 0)
 			for l := range strata {
-				reports(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, list%3)
+				addSessions(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, list%3)
 				at = append(at, coinsLog(strata[l]), reportingLog(strata[l]))
 			}
 			loudest = max(loudest, slices.Max(at))
@@ -43,12 +43,12 @@ func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 	find := func(odds float64, rewarded [2]float64, which func([]trial.Stratum) float64) bool {
 		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		for range days {
-			if reports(r, strata, perDay, odds, rewarded, 1); which(strata) >= bar200 {
+			if addSessions(r, strata, perDay, odds, rewarded, 1); which(strata) >= alarmOf200 {
 				return true
 			}
 		}
 		return false
 	}
-	share(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, coinsLog) })
-	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLog) })
+	wantShare(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, coinsLog) })
+	wantShare(t, "in a list of 200: 60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLog) })
 }

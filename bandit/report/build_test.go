@@ -69,6 +69,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	c.Add(all)
 }
 
+// lessonsOf returns active lessons with these slugs.
 func lessonsOf(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
 		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
@@ -76,11 +77,13 @@ func lessonsOf(slugs ...string) (out []report.Lesson) {
 	return out
 }
 
+// input returns the input of a report on these lessons with the counters of c.
 func input(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
 	return with(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
+// only returns the row of lesson a; change may change the input before.
 func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := input(c, "a")
@@ -296,7 +299,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
-		t.Errorf(`got %v, want row["n_injected"] = 20.0, row["n_withheld"] = 4.0, row["told"] = 24.0, row["success_count"] = 10.0 and row["tokens"] = 40.0`, row)
+		t.Errorf(`got %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
 	}
 	// A client that decodes numbers must not read null as "exactly no effect".
 	var plain struct {
@@ -367,7 +370,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, math.Abs(*g.Global.Effect - 0.5) <= 1e-4 and Global.Verdict = %q", g.Global, report.Helps)
+		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, an effect of 0.5 and Global.Verdict = %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
 		t.Errorf(`got %+v, want one entry in Global.Days, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
@@ -388,7 +391,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	all := only(t, c)
 	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("got %+v, want NInjected = 80, NWithheld = 20, math.Abs(*week.Effect) <= 1e-6 and *week.Hi - *week.Lo >= %v", week, *all.Hi-*all.Lo)
+		t.Errorf("got %+v, want NInjected = 80, NWithheld = 20, no effect and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("got week.Verdict %s, all.Verdict %s, want week.Verdict = %q, all.Verdict = %q and all.NInjected = 1680", week.Verdict, all.Verdict, all.Verdict, report.ProvenHelps)
@@ -582,6 +585,6 @@ func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	}
 	r = only(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
-		t.Errorf("got *r.InputWith %v, *r.InputWithout %v, *r.CachedWith %v, *r.CachedChange %v, want *r.InputWith = 500, *r.InputWithout = 1000, math.Abs(*r.CachedWith - 0.4) <= 1e-9 and math.Abs(*r.CachedChange + 0.2) <= 1e-9", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
+		t.Errorf("got input %v with and %v without the lesson, cached share %v and its change %v, want 500, 1000, 0.4 and -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}
 }

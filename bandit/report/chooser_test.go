@@ -24,6 +24,7 @@ type fixedChooser struct {
 	cfg bandit.Config
 }
 
+// action returns the lesson as the chooser sees it.
 func (b fixedChooser) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }

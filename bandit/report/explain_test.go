@@ -171,7 +171,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
 				t.Errorf(
-					"%s: the coins are of %d told of %d, the row of %d of %d",
+					"%s: the coins are of %d rewarded picks of %d, the row of %d of %d",
 					l.Slug,
 					rewarded,
 					assigned,

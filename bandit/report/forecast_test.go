@@ -55,7 +55,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("got f %+v, error %v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and math.Abs(Variance - 0.25) <= 1e-9", f, err)
+		t.Errorf("got f %+v, error %v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", f, err)
 	}
 	if text := strings.Join(
 		f.Text(),
@@ -124,14 +124,14 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("got f %+v, error %v, want no error, Looks = 3, math.Abs(Level - 0.05*2/3) <= 1e-12, Running not nil and Running.Told = 200", f, err)
+		t.Fatalf("got f %+v, error %v, want no error, Looks = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("%d picks, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf(`got %q, want text[len(text)-1] with "200 of 400 picks" and text[len(text)-1] with "ends without a look"`, text)
+		t.Errorf(`got %q, want the last line with "200 of 400 picks" and "ends without a look"`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
 		t.Errorf("after the last evaluation: got %+v, error %v, want no running trial", f.Running, err)

@@ -38,6 +38,7 @@ type demoWorld struct {
 
 const closedAfter = 400 // sessions
 
+// newDemoWorld returns 20 lessons: 4 help, 4 harm, 12 have no effect; some match harder or easier sessions.
 func newDemoWorld(seed string) *demoWorld {
 	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), called: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {

@@ -9,6 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// seeded returns a random source with the same numbers in each run of a test.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))

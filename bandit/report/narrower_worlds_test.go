@@ -147,6 +147,7 @@ func errorsOf(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
+// worldsOf returns the number of simulated worlds: WORLDS of the environment, else few.
 func worldsOf(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n

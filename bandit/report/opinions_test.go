@@ -47,11 +47,11 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		t.Fatal(err)
 	}
 	if table.String() != table0.String() { // the table has measurements only
-		t.Errorf("got table.String() %s, table0.String() %s, want table.String() = %q", table.String(), table0.String(), table0.String())
+		t.Errorf("opinions changed the table: got\n%s\nwant\n%s", table.String(), table0.String())
 	}
 	const opinion = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
-		t.Errorf("got error %v, why.String() %s, want no error and strings.Count(why.String(), said) = 1", err, why.String())
+		t.Errorf("got error %v, explanation %s, want no error and the opinion once", err, why.String())
 	}
 }
 

@@ -36,6 +36,7 @@ func observed(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effe
 	}
 }
 
+// outcomeOf returns an outcome of a row by its name.
 func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 	t.Helper()
 	for _, x := range row.Outcomes {

@@ -31,6 +31,7 @@ type prevention struct {
 // openPicks is the number of open picks of all lessons.
 const openPicks = 200
 
+// newPrevention returns lessons that lower the recurrence of their error by the amounts in falls.
 func newPrevention(seed string, lessons int, falls []float64, eps float64) *prevention {
 	w := &prevention{r: seeded(seed), eps: eps, count: trial.NewCounters()}
 	for j := range lessons {

@@ -10,8 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// coins flips n sessions: withheld with probability p, rewarded with the probability of the arm.
-func coins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
+// flipCoins counts n sessions, withheld with probability p and rewarded with the probability of their arm. After
+// every 20 sessions flipCoins calls look, and returns true when look does.
+func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
 		arm, rewarded := 1, rewarded1
@@ -29,13 +30,17 @@ func coins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look func(
 	return false
 }
 
-// The thresholds of a short list, and of a list of 200 lessons with one broken lesson.
-var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
+// The alarm thresholds of a report with one lesson, and of a report with 200 lessons.
+var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-func srmFails(s trial.Stratum) bool       { return coinsLog([]trial.Stratum{s}) >= alone }
-func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
+// srmFails reports whether the check of the coins fails for a lesson alone.
+func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
 
-func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+// reportingFails reports whether the check of the rewarded shares fails for a lesson alone.
+func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
+
+// wantShare fails the test unless run returns true in a share of at least atLeast of the runs.
+func wantShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
 	for range runs {
@@ -50,22 +55,22 @@ func share(t *testing.T, what string, runs int, atLeast float64, run func() bool
 	}
 }
 
-// A broken ratio is found while the finding still matters.
+// A broken ratio is found within the given number of picks, in the given share of the runs.
 func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	r := seeded("broken")
-	share(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
-	share(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	share(t, "60% told with, 40% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	share(t, "40% told with, 60% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	share(t, "the same in a trial, 1,000 picks", 200, 0.9, func() bool { return coins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	share(t, "control sessions 60% told, treated 40%, 6,000", 200, 0.9, func() bool { return coins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	share(t, "the same with a tenth of control sessions, 3,000", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	wantShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	wantShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	wantShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	wantShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	wantShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return flipCoins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	wantShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return flipCoins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	wantShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	wantShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime plays n sessions of one to three picks, 5% of them control: with an injected lesson, a
-// reward comes with one probability, without a lesson with another. tellers reports whether the
-// check of all sessions failed at any time.
+// reportingFailsAtAnyTime counts n sessions of one to three picks, 5% of them control. An injected lesson
+// changes the probability of a reward from without to withOne. The result reports whether the check of all
+// sessions failed at any time.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -95,7 +100,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 			count(&g.Strata[0], 1)
 			count(&g.All.Any[picks-1], injected)
 		}
-		if i%20 == 19 && allReportingLog(g) >= alone {
+		if i%20 == 19 && allReportingLog(g) >= singleAlarm {
 			return true
 		}
 	}
@@ -106,8 +111,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 // reporting; the coins of the lessons show it sooner.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
-	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
-	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
+	wantShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
+	wantShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
@@ -122,7 +127,7 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
-		if coins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
+		if flipCoins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
 			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm", run, eps, rewarded)
 		}
 	}
@@ -187,12 +192,13 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
+// The bounds of an effect assume the worst and the best reward for each session without a reward.
 func TestWorstCase(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("got *lo %v, *hi %v, want math.Abs(*lo - (45.0/80 - 15.0/20)) <= 1e-12 and math.Abs(*hi - (65.0/80 - 5.0/20)) <= 1e-12", *lo, *hi)
+		t.Errorf("got the bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
 		t.Error("worstCase without strata returned bounds, want nil")
@@ -212,13 +218,13 @@ func TestWorstCase(t *testing.T) {
 	}
 	// The reward of an arm without any reward can have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("got *lo %v, *hi %v, want *lo = -0.5 and *hi = 0.5", *lo, *hi)
+		t.Errorf("got the bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
 	}
 }
 
-// reports flips n coins, four in five with the first propensity; told has the shares of rewarded
-// sessions without and with the lesson.
-func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, rewarded [2]float64, tiers int) {
+// addSessions adds n sessions to the strata, four in five of them to the first. rewarded has the shares of rewarded
+// sessions, withheld and injected.
+func addSessions(r *rand.Rand, strata []trial.Stratum, n int, odds float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
 		arm := 1

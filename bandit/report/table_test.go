@@ -30,6 +30,7 @@ func fleet() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
+// text returns the full table, and fails the test for a line that is too long.
 func text(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder

@@ -9,6 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// close6 reports whether two numbers differ by less than a millionth.
 func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func TestMaximaNeverFall(t *testing.T) {

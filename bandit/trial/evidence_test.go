@@ -108,7 +108,7 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
-		t.Errorf("got a %+v, body %+v, want a.Proof.ProvenAt other than 0, b.Proof.ProvenAt = 0, b.Proof.LogDown >= %v and math.Abs(a.Proof.LogUp - b.Proof.LogDown) <= 1e-3", a, b, math.Log(20))
+		t.Errorf("got %+v with help and %+v with harm, want only the first proven, LogDown of the second at least %v and equal to LogUp of the first", a, b, math.Log(20))
 	}
 }
 

@@ -27,6 +27,7 @@ func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks
 	}
 }
 
+// seen reports for each model whether its effect on an arm is seen in the direction of sign.
 func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {

@@ -38,6 +38,7 @@ const (
 	share   = 0.125
 )
 
+// units draws up to 30 units with up to three lessons each.
 func units(t *rapid.T) []unitDraw {
 	one := rapid.Custom(func(t *rapid.T) unitDraw {
 		u := unitDraw{
@@ -56,6 +57,7 @@ func units(t *rapid.T) []unitDraw {
 	return rapid.SliceOfN(one, 1, 30).Draw(t, "units")
 }
 
+// assignment returns the decision of the unit.
 func (u *unitDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Graded: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
 	if u.heard >= 0 {
@@ -84,6 +86,7 @@ func counted(list []unitDraw) *trial.Counters {
 	return c
 }
 
+// near ends the test unless two numbers are equal up to rounding.
 func near(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {

@@ -116,10 +116,10 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 		t.Errorf("one look is +-%v, any number +-%v", w, always)
 	}
 	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("got %v, want math.Abs(p - 0.0455) <= 1e-4", p)
+		t.Errorf("got p = %v, want 0.0455", p)
 	}
 	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one planned trial, below the control
-		t.Errorf("got %v, want math.Abs(p - 0.3173) <= 1e-4", p)
+		t.Errorf("got p = %v, want 0.3173", p)
 	}
 }
 
@@ -267,14 +267,14 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf(`got %v, want one entry in ds, Value other than 0 and len(Key.Field) <= len("0.") + 8`, ds)
+			t.Fatalf(`got %v, want one entry with a value and a field name of at most 10 bytes`, ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Looks()[0]
 		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("got l %+v, z %v, want math.Abs(Z - z) <= 2e-6, math.Abs(ZZ - z*z) <= 1e-2, Injected == 1 = %v, Withheld == 0 = %v and Taken = true", l, z, injected, injected)
+			t.Fatalf("got %+v, want Z = %v and its square, Injected = 1 = %v, Withheld = 0 = %v and Taken = true", l, z, injected, injected)
 		}
 	})
 }

@@ -90,6 +90,7 @@ type played struct {
 	n, z, zz, n1, n0 float64
 }
 
+// session adds one session with the reward y to the counters and to the sums by hand.
 func (p *played) session(eps float64, injected bool, y, centre float64) {
 	p.Add(pickOf(eps, injected, centre).Contribution(y, 1))
 	z := trial.Round(zOf(y, centre, eps, injected))

@@ -156,7 +156,7 @@ func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
 	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
-		t.Errorf("got error %v, out.String() %q, want no error and out.Len() = 0", err, out.String())
+		t.Errorf("got error %v, output %q, want no error and no output", err, out.String())
 	}
 }
 

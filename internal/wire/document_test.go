@@ -28,7 +28,7 @@ func TestDocumentReadsEveryKindOfValue(t *testing.T) {
 		}
 	})
 	if !d.Done() || text != "a\nb" || !slices.Equal(numbers, []int{1, -2}) || float != 1500 || raw != `[null,{"x":true}]` {
-		t.Errorf("%v: got text %q, numbers %v, float %v, raw %q, want d.Done() = true, text = \"a\\nb\", numbers = []int{1, -2}, float = 1500 and raw = `[null,{\"x\":true}]`", d.Done(), text, numbers, float, raw)
+		t.Errorf("got Done = %v, text %q, numbers %v, float %v, raw %q, want Done = true, text = \"a\\nb\", numbers = []int{1, -2}, float = 1500 and raw = `[null,{\"x\":true}]`", d.Done(), text, numbers, float, raw)
 	}
 }
 

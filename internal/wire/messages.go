@@ -54,6 +54,8 @@ func blockResults(b []byte, parts []part) []Result {
 	return out
 }
 
+// errorMark returns the value of is_error for the first byte of its JSON value: 1 for true, -1 for false, 0 for
+// none.
 func errorMark(kind byte) int8 {
 	switch kind {
 	case 't':

@@ -136,7 +136,7 @@ type template struct {
 	name, before, after []byte
 	item                *replyItem
 	at                  span // position of the piece, with its quotes
-	adds                int  // bytes that the last event added
+	adds                int  // number of texts that the last event added or replaced
 	set                 bool
 }
 

@@ -20,8 +20,8 @@ const (
 	blanks = ' ' * ones
 )
 
-// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control.
-// The lowest mark is exact; the borrow may falsify higher marks.
+// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control. Only the
+// lowest mark is reliable: the subtraction may carry into higher bytes.
 func special(w uint64) uint64 {
 	q, s := w^quotes, w^slants
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs

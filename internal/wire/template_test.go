@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stream that is read with templates gives the same reply as without.
+// A stream gives the same reply whether an event is compared with the event before (type template) or parsed.
 func TestTemplateKeepsTheReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

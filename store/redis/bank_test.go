@@ -110,7 +110,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 	eventually(t, "a listener", func() error {
 		list, _ := server.Must(t, "PUBSUB", "CHANNELS").([]any)
 		if len(list) == 0 {
-			return errors.New("nobody listens")
+			return errors.New("no subscriber listens")
 		}
 		return nil
 	})
@@ -150,7 +150,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 		eventually(t, what, func() error {
 			now := last.Load()
 			if now == nil {
-				return errors.New("nothing was told")
+				return errors.New("the watcher reported nothing")
 			}
 			text := fmt.Sprint(now.problems)
 			if now.book.Len() != lessons || (fault == "") != (len(now.problems) == 0) || !strings.Contains(text, fault) {

@@ -12,7 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// placeSize is the size of the place in the order of writes, before the document of an exchange.
+// placeSize is the number of bytes before the document of a stored exchange. The bytes hold the position of the
+// exchange in the order of writes.
 const placeSize = 16
 
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.

@@ -225,6 +225,8 @@ func (tr *boxed) shorten() {
 	tr.ask(followUp, true)
 }
 
+// ask runs the agent once with the words of a user and records exit code, output and requests; again continues
+// the last conversation.
 func (tr *boxed) ask(words string, again bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, words, again), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))

@@ -27,6 +27,7 @@ type box struct {
 	limit    time.Duration
 }
 
+// newBox returns an empty home and a working directory for an agent that sends its requests to base.
 func newBox(t *testing.T, base string) *box {
 	t.Helper()
 	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is no failure.

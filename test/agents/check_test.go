@@ -18,6 +18,7 @@ const (
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
+// outcome compares exit codes and numbers of requests of a direct run and a run through precept.
 func (r *row) outcome(direct, through *boxed) {
 	r.set("exit", "", faultless(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
@@ -35,6 +36,7 @@ func (r *row) outcome(direct, through *boxed) {
 		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
 }
 
+// counts returns the number of main requests of each call.
 func counts(calls [][]harness.ModelRequest) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(c))
@@ -121,6 +123,7 @@ func withoutBlocks(got, sent string) bool {
 	}
 }
 
+// sideRequests checks that precept forwards side requests unchanged.
 func (r *row) sideRequests(tr *boxed) {
 	n := 0
 	var faults []string
@@ -138,6 +141,7 @@ func (r *row) sideRequests(tr *boxed) {
 	r.set("side", fmt.Sprintf("ok %d", n), faultless(faults...)...)
 }
 
+// sessions checks that all main requests belong to one session.
 func (r *row) sessions(tr *boxed) {
 	var names []string
 	for _, m := range tr.mains() {

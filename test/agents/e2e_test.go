@@ -134,6 +134,7 @@ func extends(a, b []any) bool {
 	return true
 }
 
+// canonical returns a body without cache_control, and with each text as a list of one part.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case []any:

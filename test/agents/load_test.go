@@ -32,6 +32,7 @@ func TestAgentsLoad(t *testing.T) {
 	}
 }
 
+// load runs a crowd of copies of the agent at once and checks sessions, counters and rewards.
 func (a *agent) load(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())

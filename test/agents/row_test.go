@@ -48,6 +48,7 @@ cutout    the section that the coin cuts is in no request; all other bytes, and 
 -         cannot be provoked with this agent, or the agent reads no rules file
 `
 
+// set fills a cell with a note, or with the faults that are not empty.
 func (r *row) set(column, note string, faults ...string) {
 	if r.cells == nil {
 		r.cells = map[string]cell{}
@@ -55,6 +56,7 @@ func (r *row) set(column, note string, faults ...string) {
 	r.cells[column] = cell{note: note, fault: strings.Join(faults, "; ")}
 }
 
+// none marks cells as not applicable.
 func (r *row) none(columns ...string) {
 	for _, c := range columns {
 		r.set(c, "")
@@ -72,6 +74,7 @@ func (r *row) report(t *testing.T) {
 	}
 }
 
+// String returns FAIL, the note, ok, or - for a cell that does not apply.
 func (c cell) String() string {
 	switch {
 	case c.fault != "":

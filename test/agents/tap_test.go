@@ -37,6 +37,7 @@ type sent struct {
 	session      string // header Precept-Session of the response
 }
 
+// newTap returns a proxy that records the requests of an agent and forwards them to target.
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
 	tp := &tap{name: harness.Random(4)}
@@ -76,12 +77,14 @@ func (tp *tap) redirect(t *testing.T, target string) {
 	tp.target = to
 }
 
+// to returns the present target.
 func (tp *tap) to() *url.URL {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.target
 }
 
+// note records a request and returns its number.
 func (tp *tap) note(r *http.Request, body []byte) int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -96,6 +99,7 @@ func (tp *tap) number(h http.Header) (int, bool) {
 	return n, err == nil && name == tp.name
 }
 
+// answered records status and session of a response.
 func (tp *tap) answered(res *http.Response) {
 	if n, ok := tp.number(res.Request.Header); ok {
 		tp.mu.Lock()

@@ -130,6 +130,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
+// growTrees plays branching conversations at once; shape chooses the next request of a conversation, and kill
+// restarts the server halfway.
 func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex

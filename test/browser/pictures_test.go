@@ -76,6 +76,7 @@ func TestPictures(t *testing.T) {
 
 const pictureWidth = 1280
 
+// widths returns the widths of the pictures: the default, and those of PRECEPT_PICTURE_WIDTHS.
 func widths(t *testing.T) []int {
 	t.Helper()
 	out := []int{pictureWidth}

@@ -21,7 +21,7 @@ import (
 func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, harness.Longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	injected := 0
@@ -152,7 +152,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
 	sendWord := func(word, path string) {
 		t.Helper()

@@ -26,6 +26,7 @@ type balancer struct {
 	next  int
 }
 
+// has adds a replica to the balancer, or removes the replica if there is false.
 func (b *balancer) has(data string, there bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,6 +62,7 @@ func (b *balancer) ask(ctx context.Context, every time.Duration) {
 	}
 }
 
+// pick returns the next ready replica, "" without one.
 func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,6 +73,7 @@ func (b *balancer) pick() string {
 	return b.ready[b.next%len(b.ready)]
 }
 
+// count returns the number of ready replicas.
 func (b *balancer) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,7 +28,8 @@ type recordingModel struct {
 	n     int
 }
 
-func newScribe(t *testing.T) *recordingModel {
+// newRecordingModel starts a model that records each request by its sender and answers with a tool call.
+func newRecordingModel(t *testing.T) *recordingModel {
 	t.Helper()
 	s := &recordingModel{asked: map[string][]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,6 +47,7 @@ func newScribe(t *testing.T) *recordingModel {
 	return s
 }
 
+// last returns the newest request of a sender.
 func (s *recordingModel) last(who string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,6 +63,7 @@ type chat struct {
 	turns    int
 }
 
+// newChat returns a conversation; named sends its name in a header.
 func newChat(who string, named bool) *chat {
 	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
 }
@@ -114,6 +117,7 @@ func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...s
 	return list
 }
 
+// manyLessons returns a directory with 8 lessons that match the conversations.
 func manyLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +191,7 @@ func lookups(lines []string) (n int) {
 func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	injected := 0
@@ -255,7 +259,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 func TestReplicasRecogniseEchoes(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	k := newChat("nameless", false)
@@ -289,7 +293,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
 	home, moved, nameless := newChat("home", true), newChat("moved", true), newChat("nameless", false)
@@ -348,7 +352,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
 	const sessions = 24
 	for n := range sessions {
@@ -414,7 +418,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	server.Kill()
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	flags := append([]string{"--upstream", model.URL + "/v1", "--lessons", harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}, "--store-url", server.URL())
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, flags...).Ready(dir)

@@ -17,7 +17,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
 	url := "redis://:canary-52@" + server.Addr + "/2"
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
 	newChat("one", true).turn(t, fleet[0])
 	lines := func(format string) []string {
@@ -71,7 +71,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	}
 
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
-	model := newScribe(t)
+	model := newRecordingModel(t)
 	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {

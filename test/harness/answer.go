@@ -25,6 +25,8 @@ type answer struct {
 	hang      func() // returns when the client is gone
 }
 
+// write writes the answer in the dialect of the request, as a stream if the request asks for one. f is a
+// planned fault; nil: none.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -47,6 +49,7 @@ type sse struct {
 	hang func()
 }
 
+// event writes one event of a stream.
 func (s *sse) event(name string, v any) {
 	if name != "" {
 		fmt.Fprintf(s.w, "event: %s\n", name)
@@ -84,6 +87,7 @@ func pieces(s string) []string {
 	return append(out, s)
 }
 
+// argsText returns the arguments of a call as JSON text.
 func argsText(args map[string]any) string {
 	b, _ := json.Marshal(args)
 	return string(b)
@@ -92,6 +96,7 @@ func argsText(args map[string]any) string {
 // Object is a JSON object of a request or a reply.
 type Object = map[string]any
 
+// chat writes the answer of a chat completion.
 func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "chatcmpl-"+Random(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
 	finish := "stop"
@@ -162,6 +167,7 @@ func (a *answer) summarises() bool {
 	return false
 }
 
+// responses writes the answer of the Responses API.
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id := "resp_" + a.mark
 	base := func(status string, output []Object) Object {
@@ -232,6 +238,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 	e("response.completed", Object{"response": base("completed", output)})
 }
 
+// messages writes the answer of the Messages API.
 func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "msg_"+Random(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
 	var blocks []Object

@@ -33,6 +33,7 @@ type lessonsOf struct {
 	agent, key string
 }
 
+// do sends a request to /v1/lessons as the agent, and returns status and body.
 func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 	a.t.Helper()
 	text := []byte{}
@@ -54,6 +55,7 @@ func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 	return res.StatusCode, b
 }
 
+// create stores a lesson of the agent.
 func (a lessonsOf) create(signature, text string) lessonAnswer {
 	a.t.Helper()
 	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
@@ -64,6 +66,7 @@ func (a lessonsOf) create(signature, text string) lessonAnswer {
 	return l
 }
 
+// list returns the ids of the agent's lessons that fit the query, and the cursor of the next page.
 func (a lessonsOf) list(query string) (ids []string, next string) {
 	a.t.Helper()
 	code, b := a.do("GET", query, nil)

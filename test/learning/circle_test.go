@@ -45,7 +45,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 		}
 	}
 	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
-		t.Errorf("got states %v, out.String() %s, want n >= 2, states[n-1] = %q and states[n-2] = %q", states, out.String(), lesson.Active, lesson.Trial)
+		t.Errorf("got states %v, output %s, want at last %q, and %q before", states, out.String(), lesson.Active, lesson.Trial)
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -85,6 +85,7 @@ type circleRow struct {
 	Verdicts  []string
 }
 
+// circleReport returns the report's rows by slug.
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)

@@ -35,6 +35,7 @@ var (
 	crewLesson = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
 )
 
+// newCrewModel starts a model that records which lessons each agent of each run has seen.
 func newCrewModel(t *testing.T) *crewModel {
 	t.Helper()
 	m := &crewModel{seen: map[string]map[string]bool{}}
@@ -89,6 +90,7 @@ type crewAgent struct {
 	withheld  map[string]bool
 }
 
+// newCrewAgent returns an agent of a run without lessons.
 func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
@@ -140,6 +142,7 @@ type crewTrial struct {
 	Closed                         bool
 }
 
+// crewTrials returns the exported draws.
 func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	t.Helper()
 	for line := range strings.Lines(harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
@@ -152,6 +155,7 @@ func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	return all
 }
 
+// topics returns words that match the lessons on the topics from up to to.
 func topics(from, to int) string {
 	var words []string
 	for i := from; i < to; i++ {

@@ -318,7 +318,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	var rows []report.Row
 	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
-		t.Errorf("got error %v, rows %+v, want no error, one entry in rows, Explain not nil and math.Abs(*rows[0].Explain.Mean - *r.Lessons[0].Effect) <= 1e-9", err, rows)
+		t.Errorf("got error %v, rows %+v, want no error, one row with the effect of the report", err, rows)
 	}
 
 	// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.

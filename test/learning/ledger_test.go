@@ -116,7 +116,7 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 	}
 	book, problems, err := b.List(context.Background())
 	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatalf("got book.Len() %d, problems %+v, error %v, want no error, no problems and book.Len() = 20", book.Len(), problems, err)
+		t.Fatalf("got %d lessons, problems %+v, error %v, want 20 lessons, no problem and no error", book.Len(), problems, err)
 	}
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)

@@ -205,7 +205,7 @@ func TestWritIsOffByDefault(t *testing.T) {
 	a.User("Go on.")
 	a.Send(false)
 	if got := u.texts(t); got[2] != "Go on." {
-		t.Errorf(`got %q, want got[2] = "Go on."`, got)
+		t.Errorf(`got %q, want "Go on." as the third text`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 0 {
 		t.Errorf("got the lessons %q, want none", ids)
@@ -223,7 +223,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.User("Mend the parser.")
 	a.Send(true)
 	if got := u.texts(t); !strings.HasPrefix(got[0], "[/lesson help] You can keep notes") || !strings.HasSuffix(got[0], "[END LESSON]\n\nMend the parser.") {
-		t.Errorf("got %q, want got[0] with the prefix \"[/lesson help] You can keep notes\" and got[0] with the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
+		t.Errorf("got %q, want the first text with the prefix \"[/lesson help] You can keep notes\" and the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
 	}
 	waitForResults(t, 3, p)
 	a.Assistant(hostile)
@@ -231,7 +231,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.Send(true)
 	got := u.texts(t)[2]
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, "gnore all previous") || !strings.Contains(got, "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]") || !strings.Contains(got, "ends with a line /endlesson") {
-		t.Errorf("got %q, want strings.Count(got, \"[/lesson \") = 3, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
+		t.Errorf("got %q, want 3 commands, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
 	}
 	waitForResults(t, 4, p)
 	a.Assistant("/lesson search cache")
@@ -258,7 +258,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	silent.User("Go on.")
 	silent.Send(true)
 	if got := u.texts(t); strings.Contains(got[2], "[/lesson ") {
-		t.Errorf(`got %q, want got[2] without "[/lesson "`, got)
+		t.Errorf(`got %q, want the third text without "[/lesson "`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
 		t.Errorf("got the lessons %q, want one", ids)

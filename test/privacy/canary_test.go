@@ -139,7 +139,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(list1, words))
 		code, answer := harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
-			t.Fatalf("%s: got code %d, answer %s, want status 200 and strings.ReplaceAll(answer, \"\\n\", \"\") with \"data: \"", words, code, answer)
+			t.Fatalf("%s: got code %d, answer %s, want status 200 and a stream with \"data: \"", words, code, answer)
 		}
 	}
 	for i, kind := range []string{"correction", "rejection"} {

@@ -282,7 +282,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
 	check.Env = append(os.Environ(), pairs(asked)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
-		t.Errorf("got error %v, out %s, Log.String() %s, want no error and string(out) with `\"says\": \"ok\"`", err, out, p.Log.String())
+		t.Errorf("got error %v, output %s, log %s, want no error and the output with `\"says\": \"ok\"`", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("/metrics for Prometheus: got status %d, want 200", code)

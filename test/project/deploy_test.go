@@ -90,13 +90,13 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 	c.Stderr = &output
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("got error %v, said.String() %s, want no error", err, output.String())
+		t.Fatalf("precept serve --print-config failed: %v: %s", err, output.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("the drain takes %s: the times in deploy/ are made for another one", out.Limits.DrainTimeout)
+		t.Errorf("the drain takes %s: adapt the times in deploy/ to the drain", out.Limits.DrainTimeout)
 	}
 	return out
 }
@@ -187,7 +187,7 @@ func goVersion(t *testing.T) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(deployed(t, "go.mod"))
 	if m == nil {
-		t.Fatal("go.mod names no Go")
+		t.Fatal("go.mod has no line with the version of Go")
 	}
 	return m[1]
 }
@@ -242,7 +242,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 		t.Errorf("TimeoutStopSec %s is not longer than a stop, %s", limit, stopNeeds)
 	}
 	if one("Type") != "notify" || !strings.Contains(one("ExecReload"), "-HUP $MAINPID") || one("SuccessExitStatus") != "3" || one("RestartPreventExitStatus") != "2" {
-		t.Errorf(`got %v, want one("Type") = "notify", one("ExecReload") with "-HUP $MAINPID", one("SuccessExitStatus") = "3" and one("RestartPreventExitStatus") = "2"`, s)
+		t.Errorf(`got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)
 	}
 	verifyUnit(t, text)
 }
@@ -252,7 +252,7 @@ func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Log("systemd-analyze is not here")
+		t.Log("the check is skipped: systemd-analyze is not installed")
 		return
 	}
 	binary, err := exec.LookPath("precept")
@@ -271,7 +271,7 @@ func verifyUnit(t *testing.T, text string) {
 	}
 }
 
-// statusAs asks under a host's name, with a token.
+// statusAs returns the status of a GET request with a Host header and a token.
 func statusAs(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -23,7 +23,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 	}
 	list, err := exec.CommandContext(t.Context(), "bash", script, "--list").Output()
 	if err != nil || len(strings.Fields(string(list))) != 6 {
-		t.Fatalf("got error %v, list %s, want no error and len(strings.Fields(string(list))) = 6", err, list)
+		t.Fatalf("got error %v, list %s, want no error and 6 words", err, list)
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {

@@ -113,7 +113,7 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
 	code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
-		t.Fatalf(`got code %d, out %q, said %q, want exit code 0 and said with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
+		t.Fatalf(`got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
 	}
 	verdictOf(t, dir, data)
 	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
@@ -169,7 +169,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
-		t.Errorf("got code %d, out.String() %q, want exit code 143", code, out.String())
+		t.Errorf("got exit code %d, output %q, want 143", code, out.String())
 	}
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the work of a stopped agent was verified")
@@ -210,16 +210,16 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 	} {
 		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out, c.out) || code != 0 && stderr == "" {
-			t.Errorf("%s: got code %d, out %s, said %s, want status %d, out with %q and (exit code 0 or a non-empty said)", c.args, code, out, stderr, c.code, c.out)
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, the output %q, and an error message unless the code is 0", c.args, code, out, stderr, c.code, c.out)
 		}
 	}
 	code, _, stderr := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
 	if code != 1 || !strings.Contains(stderr, "precept serve") {
-		t.Errorf(`got code %d, said %q, want exit code 1 and said with "precept serve"`, code, stderr)
+		t.Errorf(`got exit code %d, standard error %q, want 1 and standard error with "precept serve"`, code, stderr)
 	}
 	code, _, stderr = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
 	if code != 0 {
-		t.Errorf("got code %d, said %q, want exit code 0", code, stderr)
+		t.Errorf("got exit code %d, standard error %q, want 0", code, stderr)
 	}
 }
 
