@@ -161,13 +161,13 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatalf("only %d files were found", len(sources))
 	}
 	for _, v := range violations(sources) {
-		t.Errorf("an import breaks a rule: %s", v)
+		t.Errorf("a forbidden import: %s", v)
 	}
 	for _, v := range empty(sources) {
-		t.Errorf("an import breaks a rule: %s", v)
+		t.Errorf("a forbidden import: %s", v)
 	}
 	for _, v := range reaching(sources) {
-		t.Errorf("an import breaks a rule: %s", v)
+		t.Errorf("a forbidden import: %s", v)
 	}
 }
 

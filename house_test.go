@@ -180,7 +180,7 @@ func compare(t *testing.T, what string, have map[string]bool, documented [][]str
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		if !named[name] {
-			t.Errorf("%s %s, and docs/ARCHITECTURE.md does not say so", name, what)
+			t.Errorf("%s %s, and docs/ARCHITECTURE.md does not list this", name, what)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {

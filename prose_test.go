@@ -139,7 +139,7 @@ func TestProseIsPlain(t *testing.T) {
 		good := p.words < minProse || p.within(pronounLimit, clauseLimit, idiomLimit)
 		switch {
 		case good && slices.Contains(listed, name):
-			t.Errorf("%s is plain now: remove it from toRewrite", name)
+			t.Errorf("%s is within the limits: remove it from toRewrite", name)
 		case !good && !slices.Contains(listed, name):
 			t.Errorf("%s: %s; the limits are %.0f, %.1f and %.0f", name, p, pronounLimit, clauseLimit, idiomLimit)
 		}

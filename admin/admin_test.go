@@ -261,7 +261,7 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 		t.Errorf("unknown path: %d", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
-		t.Errorf("the scheme's case matters: %d", res.StatusCode)
+		t.Errorf("a bearer scheme in another case: status %d", res.StatusCode)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 		t.Errorf("/metrics: %d", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
-		t.Errorf("the rest must stay closed: %d", res.StatusCode)
+		t.Errorf("another admin route without a token: status %d", res.StatusCode)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestServerWithoutTokenIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil {
-		t.Error("half a digest was taken for a token")
+		t.Error("an incomplete digest was accepted as a token")
 	}
 }
 
@@ -480,7 +480,7 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	if err := f.SetAccess(Access{}); err == nil {
-		t.Fatal("an access without tokens was taken over")
+		t.Fatal("SetAccess accepts an Access without tokens")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
@@ -527,7 +527,7 @@ func TestReportAPI(t *testing.T) {
 	f.reports.err = errors.New("disk canary")
 	res = f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("a failure: %d; it belongs into the log, not into the answer", res.StatusCode)
+		t.Errorf("a failing report: status %d, want 500 with the error in the log only", res.StatusCode)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {

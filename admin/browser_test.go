@@ -119,7 +119,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		t.Errorf("after logging out: %s", got)
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }
 

@@ -27,10 +27,10 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 			t.Errorf("%s %s, %s: headers %v", method, path, who, h)
 		}
 		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
-			t.Errorf("%s %s, %s: it asks for a token: %v", method, path, who, got)
+			t.Errorf("%s %s, %s: the response requests a token: %v", method, path, who, got)
 		}
 		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
-			t.Errorf("%s %s, %s: says %.100s", method, path, who, text)
+			t.Errorf("%s %s, %s: the response is %.100s", method, path, who, text)
 		}
 	}
 	routes := 0
@@ -63,7 +63,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 	}
 	if routes < 30 || keeper.calls != "" {
-		t.Errorf("%d routes, asked %q", routes, keeper.calls)
+		t.Errorf("%d routes are tested; the keeper got the calls %q", routes, keeper.calls)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }

@@ -122,7 +122,7 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }
 	if got, _ := plots(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
-		t.Errorf("the true effect does not fit: %+v", got[0])
+		t.Errorf("the true effect is outside of the axis: %+v", got[0])
 	}
 }
 

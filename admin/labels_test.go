@@ -55,7 +55,7 @@ func barriers(page []*html.Node) (out []string) {
 	for _, n := range page {
 		if id := attr(n, "id"); id != "" {
 			if ids[id] {
-				out = append(out, "two elements are called "+id)
+				out = append(out, "two elements have the id "+id)
 			}
 			ids[id] = true
 		}
@@ -67,7 +67,7 @@ func barriers(page []*html.Node) (out []string) {
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if to := attr(n, key); to != "" && !ids[to] {
-				out = append(out, fmt.Sprintf("%s of <%s> leads to %q, which is not there", key, n.Data, to))
+				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, which the page does not have", key, n.Data, to))
 			}
 		}
 		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || wordsOf(n) != ""
@@ -89,15 +89,15 @@ func barriers(page []*html.Node) (out []string) {
 			}
 		case "a", "button", "summary":
 			if !named {
-				out = append(out, fmt.Sprintf("a <%s> says nothing", n.Data))
+				out = append(out, fmt.Sprintf("a <%s> has no text and no label", n.Data))
 			}
 		case "img":
 			if !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "alt" }) {
-				out = append(out, "a picture has no words")
+				out = append(out, "an image has no alternative text")
 			}
 		case "th":
 			if attr(n, "scope") == "" {
-				out = append(out, fmt.Sprintf("the head %q says not of what", wordsOf(n)))
+				out = append(out, fmt.Sprintf("the heading %q has no scope", wordsOf(n)))
 			}
 		case "nav", "aside", "section":
 			if attr(n, "aria-label") == "" && attr(n, "aria-labelledby") == "" && attr(n, "class") != "pair" && attr(n, "class") != "" {
@@ -105,7 +105,7 @@ func barriers(page []*html.Node) (out []string) {
 			}
 		case "svg":
 			if attr(n, "aria-hidden") == "" && (attr(n, "role") != "img" || !named) {
-				out = append(out, "a drawing has no words")
+				out = append(out, "a drawing has no label")
 			}
 		}
 		if role := attr(n, "role"); (role == "region" || role == "search") && !named {
@@ -167,13 +167,13 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 		`<h2>a</h2>`:                                              "0 headings of the first level",
 		`<h1>a</h1><input name="x">`:                              `the field "x" has no label`,
 		`<h1>a</h1><select name="y"></select>`:                    `the field "y" has no label`,
-		`<h1>a</h1><button></button>`:                             "a <button> says nothing",
-		`<h1>a</h1><a href="/"><img alt=""></a>`:                  "a <a> says nothing",
-		`<h1>a</h1><img src="/x">`:                                "a picture has no words",
-		`<h1>a</h1><table><tr><th>x</th></tr></table>`:            "says not of what",
-		`<h1>a</h1><label for="nobody">x</label>`:                 `leads to "nobody"`,
-		`<h1 id="a">a</h1><p id="a">b</p>`:                        "two elements are called a",
-		`<h1>a</h1><svg></svg>`:                                   "a drawing has no words",
+		`<h1>a</h1><button></button>`:                             "a <button> has no text and no label",
+		`<h1>a</h1><a href="/"><img alt=""></a>`:                  "a <a> has no text and no label",
+		`<h1>a</h1><img src="/x">`:                                "an image has no alternative text",
+		`<h1>a</h1><table><tr><th>x</th></tr></table>`:            "has no scope",
+		`<h1>a</h1><label for="nobody">x</label>`:                 `names the id "nobody"`,
+		`<h1 id="a">a</h1><p id="a">b</p>`:                        "two elements have the id a",
+		`<h1>a</h1><svg></svg>`:                                   "a drawing has no label",
 		`<h1>a</h1><div role="region" aria-label="x"></div>`:      "keys do not reach",
 		`<h1>a</h1><p tabindex="3">x</p>`:                         "breaks the order",
 		`<h1>a</h1><nav class="pager">x</nav>`:                    "has no name",
@@ -239,10 +239,10 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		},
 	} {
 		if _, clear := read(path); clear != "" {
-			t.Errorf("%s: nothing was asked for, and %q clears it", path, clear)
+			t.Errorf("%s: no filter is set, and the link to clear the filters is %q", path, clear)
 		}
 		if _, clear := read(path + "?tenant=acme"); clear != "" {
-			t.Errorf("%s: a tenant is not a filter, and %q clears it", path, clear)
+			t.Errorf("%s: a tenant is no filter, and the link to clear the filters is %q", path, clear)
 		}
 		for key, value := range asked {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
@@ -250,7 +250,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 				t.Errorf("%s: %s is shown as %q, asked was %q", path, key, fields[key], value)
 			}
 			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
-				t.Errorf("%s: asked for %s, the tenant is %q and %q clears it", path, key, fields["tenant"], clear)
+				t.Errorf("%s: with the filter %s the tenant is %q, and the link to clear the filters is %q", path, key, fields["tenant"], clear)
 			}
 		}
 	}

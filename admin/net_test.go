@@ -73,6 +73,6 @@ func TestHelpHasContentsAndSearch(t *testing.T) {
 		t.Error("the contents do not lead to the part")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("a search without a hit says nothing")
+		t.Error("the page of a search without results has no hint")
 	}
 }

@@ -314,7 +314,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] {
-			t.Errorf("two places of the page are called %s", m[1])
+			t.Errorf("two elements of the page have the id %s", m[1])
 		}
 		ids[m[1]] = true
 	}

@@ -128,7 +128,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	cookie, _ := f.browser(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
-		t.Error("an older text is markup")
+		t.Error("an older text of a lesson is not escaped")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -250,9 +250,9 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		t.Errorf("calls of the keeper: %q", keeper.calls)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
-		t.Error("the theme is forgotten by the next page")
+		t.Error("the next page does not have the selected theme")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }

@@ -115,7 +115,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 			t.Errorf("at %d px the page is %s wide", width, got)
 		}
 		if got := b.js(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
-			t.Errorf("at %d px %s px of the table fall out of the screen", width, got)
+			t.Errorf("at %d px, %s px of the table are outside of the screen", width, got)
 		}
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
@@ -127,6 +127,6 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		t.Error("the definition does not open")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }

@@ -60,7 +60,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		}
 	}
 	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
-		t.Error("a price that is none goes before the configuration's")
+		t.Error("an invalid price of the query replaces the configured price")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
@@ -98,7 +98,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		t.Errorf("%d effects, %d keys", len(effects), len(h.seen))
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
-		t.Error("the effects do not reach from the start to now")
+		t.Error("the stored effects do not cover the time from the start to now")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestBreakdown(t *testing.T) {
 		}
 	}
 	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
-		t.Error("lengths have no words")
+		t.Error("the lengths of tasks have no labels")
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
@@ -179,14 +179,14 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.KeyEvent("r"))
 	if keeper.calls != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
-		t.Error("one press rejects")
+		t.Error("one key press rejects the lesson, want two")
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.calls, "waiting reject 0 0 operator ") {
 		t.Errorf("asked %q", keeper.calls)
 	}
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
-		t.Errorf("it asks again: %s", got)
+		t.Errorf("the page shows the candidates %s, want candidate-newer", got)
 	}
 	if got := b.js(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("the next to decide is %s", got)
@@ -196,7 +196,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("asked %q", keeper.calls)
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 				t.Errorf("%s at %d px is %s wide", path, width, got)
 			}
 			if got := b.js(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
-				t.Errorf("%s at %d px: a column falls out of the screen", path, width)
+				t.Errorf("%s at %d px: a column is outside of the screen", path, width)
 			}
 		}
 	}

@@ -43,11 +43,11 @@ func TestEnsureToken(t *testing.T) {
 		t.Fatalf("the second start: %q, %v, %v", again, fresh, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
-		t.Errorf("a file that others can read stays so: %v", info.Mode())
+		t.Errorf("the mode of the token file is %v, want 0o600", info.Mode())
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
-		t.Errorf("left behind: %v", entries)
+		t.Errorf("these files remain: %v", entries)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if token, _, err := EnsureToken(dir, &counting{}); token != "" || err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a token that cannot be read must not be replaced in silence: %q, %v", token, err)
+		t.Fatalf("an unreadable token file: got the token %q and the error %v, want no token and an error", token, err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestSessionsNeedRandomness(t *testing.T) {
 	s := newSessions(strings.NewReader("short"), time.Now)
 	if id, err := s.create([32]byte{}); err == nil {
-		t.Fatalf("a session id out of nothing: %q", id)
+		t.Fatalf("got the session id %q, want none", id)
 	}
 }
 

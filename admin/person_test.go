@@ -140,7 +140,7 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 		t.Error("a refresh empties a filter while a person types")
 	}
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Error("the page takes itself for used")
+		t.Error("inUse returns true for unchanged controls")
 	}
 	if got := await(t, b, refreshed); got != "main" {
 		t.Errorf("main is %q", got)

@@ -49,7 +49,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 		}
 	}
 	if looked < 10 || keeper.calls != "" {
-		t.Errorf("%d routes to look at; asked %q", looked, keeper.calls)
+		t.Errorf("%d routes are tested; the keeper got the calls %q", looked, keeper.calls)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(lookToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
@@ -127,7 +127,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(lookToken)); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("taken away: %d", res.StatusCode)
+		t.Errorf("after the removal of the token: status %d", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{lookToken}}); err == nil {
 		t.Error("no token can change the configuration")

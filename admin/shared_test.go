@@ -71,7 +71,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 1 || old {
-			t.Errorf("still as good as new: %d, old %v", n, old)
+			t.Errorf("the value %d is served without a new computation, old is %v", n, old)
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -84,7 +84,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		}
 		all.Wait()
 		if waited := time.Since(began); waited != patience {
-			t.Errorf("a page waited for %s", waited)
+			t.Errorf("a page waited for %s, want the patience of the cache", waited)
 		}
 		time.Sleep(300 * time.Millisecond)
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 2 || old {
@@ -135,7 +135,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) > maxShared || s.values["first"] == nil || s.values["other"] != nil {
-			t.Errorf("%d things are kept", len(s.values))
+			t.Errorf("%d values are kept", len(s.values))
 		}
 	})
 }
@@ -273,7 +273,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("the page waited for %s", waited)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("an old page does not say so, or does not become new by itself")
+			t.Error("an old page has no note about its age, or does not load newer figures")
 		}
 		before := slow.made.Load()
 		for range 3 {

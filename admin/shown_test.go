@@ -36,7 +36,7 @@ func holds(t *testing.T, what, page string, wanted ...string) {
 	for _, want := range wanted {
 		text, not := strings.CutPrefix(want, "!")
 		if strings.Contains(page, text) == not {
-			t.Errorf("%s: %q is missing or too much in\n%s", what, want, page)
+			t.Errorf("%s: %q is missing, or excluded by ! and present, in\n%s", what, want, page)
 		}
 	}
 }

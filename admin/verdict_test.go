@@ -65,7 +65,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 	}
 	running.Retire = "a newer one supersedes it"
 	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {
-		t.Errorf("one that should go: %s", got)
+		t.Errorf("the next step is %q, want the advice to retire", got)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		t.Error("the deleted session is listed")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports the errors %q", got)
 	}
 }
 

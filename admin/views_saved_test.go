@@ -97,7 +97,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 		t.Errorf("after the deletion: got %s, want no view", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); !strings.Contains(get(res.Header.Get("Location")), "does not exist any more") {
-		t.Error("a second deletion does not say that the view is gone")
+		t.Error("the error of a second deletion does not state that the view is deleted")
 	}
 }
 

@@ -258,7 +258,7 @@ func TestUnknownFlagIsAFault(t *testing.T) {
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
-		t.Fatal("a server must not start like this")
+		t.Fatal("Parse accepts the configuration of a server, want an error")
 	}
 	src.Offline = true
 	if _, err := Parse(src); err != nil {

@@ -219,7 +219,7 @@ func TestAbsentValuesKeepDefaults(t *testing.T) {
 		t.Fatalf(`got Admin %+v, Bandit %+v, want Admin.Listen = "127.0.0.1:8081", Bandit.Epsilon = 0.2 and Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
-		t.Error("a file of comments is not the defaults")
+		t.Error("a file of comments gives another configuration than the defaults")
 	}
 }
 

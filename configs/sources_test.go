@@ -95,7 +95,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			}
 			got := configs.Changed(c)
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-				t.Errorf("%s by its %s changes %v", n.Path, name, got)
+				t.Errorf("%s with its %s changes %v", n.Path, name, got)
 			}
 			_, pending := configs.Follow(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.Restart {

@@ -45,7 +45,7 @@ func TestChangingCallNameReopensAFailure(t *testing.T) {
 			}
 			between.result = `{"error":"it is forbidden"}`
 			if got := loopsIn(t, refuse, between, refuse); got != 1 {
-				t.Errorf("%s, which failed, between two equal failures: %d warnings", verb, got)
+				t.Errorf("a failed %s between two equal failures: %d warnings", verb, got)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
 func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
-		t.Errorf("a command behind a person's words: %d warnings", got)
+		t.Errorf("a command after a person's words: %d warnings", got)
 	}
 	if got := loopsIn(t, rule, userStep("and the docs?"), rule); got != 1 {
 		t.Errorf("an API's rule behind a person's words: %d warnings", got)

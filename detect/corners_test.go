@@ -96,7 +96,7 @@ func TestRunningCommandIsNoOutcome(t *testing.T) {
 			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
-			t.Errorf("a file that says %q is %s by %q", text, got.Outcome, got.Rule)
+			t.Errorf("a file with the text %q is %s by the rule %q", text, got.Outcome, got.Rule)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v does not say %q", err, part)
+			t.Errorf("%v does not contain %q", err, part)
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
@@ -214,7 +214,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("a caller that has enough: %v", err)
+		t.Errorf("a caller that stops the walk: %v", err)
 	}
 }
 

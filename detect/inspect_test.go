@@ -92,7 +92,7 @@ func TestInspectIndices(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("%+v is at a message of %v", f, role)
+			t.Errorf("the finding %+v is at a message of the role %v", f, role)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())
@@ -124,7 +124,7 @@ func TestInspectFaults(t *testing.T) {
 	n := 0
 	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("emit's error must stop at once: %v after %d", err, n)
+		t.Errorf("after an error of emit: got the error %v after %d findings", err, n)
 	}
 }
 

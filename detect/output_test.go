@@ -218,7 +218,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 			t.Errorf("%q: %s by %q", line, got.Outcome, got.Rule)
 		}
 		if sure := detect.Classify("bash", program, "step 1\n"+line, 0).Sure; sure != well {
-			t.Errorf("%q: a success is sure of itself: %v", line, sure)
+			t.Errorf("%q: Sure is %v", line, sure)
 		}
 	}
 }

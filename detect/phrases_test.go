@@ -203,7 +203,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 func TestPhraseListIsParsed(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted, want an error", text)
 		}
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")

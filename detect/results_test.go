@@ -196,7 +196,7 @@ func TestErrorFlagOverridesTheText(t *testing.T) {
 		t.Errorf("the wire says no error: %+v", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("a pipe hid the exit code from the wire: %+v", got)
+		t.Errorf("a pipe hides the exit code: %+v", got)
 	}
 }
 

@@ -107,10 +107,10 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	for _, state := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
 		loops, next := detect.LoopsSince(state, req, nil, nil)
 		if len(loops) != 0 {
-			t.Errorf("%v: loops out of nothing: %v", state, loops)
+			t.Errorf("%v: found the loops %v, want none", state, loops)
 		}
 		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("a result whose call is unknown is not a loop: %v", again)
+			t.Errorf("a result without a known call is a loop: %v", again)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 		t.Errorf("got %+v, want one loop of three", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
-		t.Errorf("the streak was warned of already: %+v", got)
+		t.Errorf("a loop that has a warning is reported again: %+v", got)
 	}
 }
 

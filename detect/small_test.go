@@ -168,7 +168,7 @@ func TestShortTurnsAreClassified(t *testing.T) {
 			t.Errorf("%q is %s by %q, want %s", words, got.Feeling, got.Rule, want)
 		}
 		if got := detect.ReadTurn(words, words, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q, which answers nothing, is %s by %q", words, got.Feeling, got.Rule)
+			t.Errorf("%q, which answers no question, is %s by the rule %q", words, got.Feeling, got.Rule)
 		}
 	}
 }

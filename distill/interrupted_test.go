@@ -121,7 +121,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			}
 			want := left(whole)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("the scene shows too little: %s", all)
+				t.Fatalf("the bank has too few states for the test: %s", all)
 			}
 			for dies := 1; dies <= steps; dies++ {
 				b := scene()

@@ -86,7 +86,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := b.lesson(c.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("%s is an instruction, but would be a caution", c.slug)
+			t.Errorf("the title %s is an instruction, and the lesson is a caution", c.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {

@@ -46,7 +46,7 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	}
 	for name := range wordings {
 		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
-			t.Errorf("nothing says the wording %s", name)
+			t.Errorf("no rule uses the wording %s", name)
 		}
 	}
 }

@@ -418,7 +418,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}
 	n := len(s.judgeRequest)
 	if _, _, err = judged(t, b, s); err == nil || len(s.judgeRequest)-n > 15 {
-		t.Errorf("a judge that is down was asked %d times, %v", len(s.judgeRequest)-n, err)
+		t.Errorf("an unavailable judge got %d questions, %v", len(s.judgeRequest)-n, err)
 	}
 }
 
@@ -446,7 +446,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
-		t.Errorf("no directory: %v", err)
+		t.Errorf("a missing directory of prompts: %v", err)
 	}
 	if err := distill.PrintPrompts(dir); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ func TestSessionsOfARunAreOneSighting(t *testing.T) {
 		t.Error("two agents of one run are independent")
 	}
 	if b.Run = "ci-2"; !hasIndependent([]Ref{a, b}) {
-		t.Error("two runs are not")
+		t.Error("two runs of two credentials are not independent")
 	}
 	if a.Run, b.Run = "", ""; !hasIndependent([]Ref{a, b}) {
-		t.Error("sessions outside of runs are not")
+		t.Error("two sessions outside of runs are not independent")
 	}
 }

@@ -307,7 +307,7 @@ func (r *run) sendBody(body []byte) Plan {
 	before := r.sent
 	p := r.plan(body)
 	if len(r.sent) < len(before) {
-		r.t.Fatalf("the list is shorter: %d, then %d", len(before), len(r.sent))
+		r.t.Fatalf("the list has %d items, and then %d", len(before), len(r.sent))
 	}
 	for i := range before {
 		if before[i] != r.sent[i] {

@@ -61,7 +61,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 		}
 	}
 	if injected < 10 || missing == 0 {
-		t.Errorf("%d injected, %d times one did not fit: this test tests nothing", injected, missing)
+		t.Errorf("%d injections, %d times a lesson did not fit: the test needs more of both", injected, missing)
 	}
 }
 

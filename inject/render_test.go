@@ -95,7 +95,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 				t.Fatalf("%q does not end with two line feeds", block)
 			}
 			if size := style.frame() + l.size(maxAdvice); len(block) > size {
-				t.Fatalf("%d bytes, reckoned with %d", len(block), size)
+				t.Fatalf("the block has %d bytes, the estimate was %d", len(block), size)
 			}
 		}
 	})
@@ -112,7 +112,7 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 			}
 		}
 		if got := Part(block, "no-such"); got != "" {
-			t.Errorf("%q of a lesson that is not there", got)
+			t.Errorf("Part returns %q for a missing lesson", got)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestSizeIsExact(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s at %d: %d bytes, size says %d", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s at %d: the line has %d bytes, size returns %d", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {

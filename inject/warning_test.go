@@ -48,7 +48,7 @@ func TestWarning(t *testing.T) {
 			t.Errorf("not a block: %q", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
-			t.Errorf("a quotation forms a marker: %q", w)
+			t.Errorf("the quoted call opens or closes a block: %q", w)
 		}
 		if len(w) > 1024 {
 			t.Errorf("%d bytes", len(w))

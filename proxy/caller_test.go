@@ -58,7 +58,7 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
-			t.Fatal("a task of two sessions is assigned to one of them, or counts")
+			t.Fatal("a task that two sessions gave is assigned to a session, or counts")
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -80,6 +80,6 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		}
 	}
 	if len(arms) < 2 {
-		t.Errorf("only %v: nothing is tried", arms)
+		t.Errorf("only the arms %v: the test needs two", arms)
 	}
 }

@@ -52,7 +52,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	one.countMatch([]string{"a", "b"})
 	tally.deaf = true
 	if err := one.save(t.Context()); err == nil {
-		t.Fatal("a lost answer is not an answer")
+		t.Fatal("save returns no error after a lost answer")
 	}
 	one.countMatch([]string{"a"})
 	tally.deaf = false

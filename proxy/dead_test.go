@@ -77,7 +77,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if r.ProtoMajor != 2 {
-			t.Errorf("asked over %s", r.Proto)
+			t.Errorf("the request came over %s, want HTTP/2", r.Proto)
 		}
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -113,7 +113,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}
 	m.dead.Store(1)
 	if err := <-ended; err == nil { // the end is noticed after any time
-		t.Error("the client saw a clean end")
+		t.Error("the client got a complete stream, want a cut")
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := m.n.Load(); n != 2 {

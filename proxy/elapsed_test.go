@@ -45,6 +45,6 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 func TestTurnWithoutPendingAnswersTakesNoTimer(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
-		t.Errorf("%v allocations where nothing is waited for", n)
+		t.Errorf("%v allocations without a pending reply, want 0", n)
 	}
 }

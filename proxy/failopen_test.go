@@ -48,7 +48,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	}
 	if n := r.Parts().Tally.Exchanges.Load(); n != 0 {
-		t.Errorf("%d exchanges were written into a store that takes nothing", n)
+		t.Errorf("%d exchanges were written into a hanging store, want 0", n)
 	}
 	close(gate)
 	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Trouble() == "" })
@@ -77,10 +77,10 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, nil, alpha)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Error("lessons do not need the store")
+		t.Error("without the store the request has no lessons, want lessons")
 	}
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
-		t.Errorf("ready depends on the store: %d %s", res.StatusCode, body)
+		t.Errorf("/readyz without the store: status %d, %s, want 200", res.StatusCode, body)
 	}
 	eventually(t, func() bool { return r.Parts().Store.Trouble() != "" })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {

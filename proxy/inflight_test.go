@@ -68,10 +68,10 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 	answer()
 	all.Wait()
 	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged when all is over", n)
+		t.Errorf("%d bytes are charged at the end, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("there is room again, and no lesson")
+		t.Error("after the end of the overload the request has no lesson")
 	}
 	all.Wait()
 }
@@ -109,7 +109,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
 	if got := sendBody(bomb); got != bomb {
-		t.Error("a body for which there is no room was changed")
+		t.Error("a body beyond the memory limit was changed")
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
@@ -119,7 +119,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	answer()
 	all.Wait()
 	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged when all is over", n)
+		t.Errorf("%d bytes are charged at the end, want 0", n)
 	}
 	if got := sendBody(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")

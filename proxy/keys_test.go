@@ -157,7 +157,7 @@ func TestKeyWithRolesRefusesOtherRoles(t *testing.T) {
 			req.Header = bearer(key, "Precept-Role", role)
 			c, err := r.Speaks(req)
 			if err != nil || c.Role != role2 {
-				t.Errorf("%s as %s speaks for %q", key, role, c.Role)
+				t.Errorf("the key %s with the role %s has the role %q", key, role, c.Role)
 			}
 		}
 	}

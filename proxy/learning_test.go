@@ -196,7 +196,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
 	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
-		t.Errorf("injected though off: %q %v", up.last(t).body, res.Header)
+		t.Errorf("a lesson is injected with Precept-Inject: off: %q %v", up.last(t).body, res.Header)
 	}
 	res, _ = r.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
@@ -265,7 +265,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Error("opting out of learning is not opting out of lessons")
+		t.Error("a request that opted out of learning has no lesson, want the lesson one")
 	}
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")

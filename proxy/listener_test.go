@@ -52,7 +52,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
 	dial("/once", "") // the fifth
 	if b, err := first.ReadByte(); err == nil {
-		t.Errorf("the quietest stays and says %q", b)
+		t.Errorf("the connection with the longest idle time is open and sends %q", b)
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {

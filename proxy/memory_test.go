@@ -66,7 +66,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.Parts().Tally.Incomplete.Load())
 	}
 	if n := r.copied(); n != 0 {
-		t.Errorf("%d bytes are charged when all is over", n)
+		t.Errorf("%d bytes are charged at the end, want 0", n)
 	}
 }
 

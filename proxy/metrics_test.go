@@ -32,7 +32,7 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
 		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
 		if there[name] == 0 {
-			t.Errorf("%s is not there before it happens", name)
+			t.Errorf("the series %s is missing before the first event", name)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	spans := traced(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
-		t.Errorf("a traceparent was made up: %q", h)
+		t.Errorf("the request got the traceparent %q, want none", h)
 	}
 	all := spans()
 	if len(all) != 1 {

@@ -72,7 +72,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
 	if second := sendList(); tools && second != first {
-		t.Fatalf("%s went on as %s", first, second)
+		t.Fatalf("%s continued as %s", first, second)
 	}
 	return first
 }
@@ -154,7 +154,7 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 				b, _ := json.Marshal(call)
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("call %d: skip %q: %s", i, res.Header.Get("Precept-Skip"), got)
+					t.Errorf("call %d: Precept-Skip is %q: %s", i, res.Header.Get("Precept-Skip"), got)
 				}
 			}
 		})

@@ -171,7 +171,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		}
 	}
 	if n := connections.Load(); n != 0 {
-		t.Errorf("%d connections went inside", n)
+		t.Errorf("%d connections reached the internal server, want 0", n)
 	}
 	if up.count() < 100 {
 		t.Errorf("only %d requests reached the upstream", up.count())

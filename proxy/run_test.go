@@ -239,7 +239,7 @@ func TestOptOutOfARunMember(t *testing.T) {
 		}
 		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, words))
 		if !strings.Contains(string(up.last(t).body), "[one]") {
-			t.Error("an agent that opts out of learning gets no lessons")
+			t.Error("an agent that opted out of learning gets no lessons, want lessons")
 		}
 	}
 	send("silent-canary-1", "off", "x")
@@ -340,7 +340,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	}
 	all.Wait()
 	if len(arms) < 6 {
-		t.Errorf("only %d draws: nothing is tried", len(arms))
+		t.Errorf("only %d arms: the test needs 6", len(arms))
 	}
 	for key, fell := range arms {
 		if len(fell) != 1 {

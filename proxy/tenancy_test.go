@@ -85,7 +85,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
-		t.Errorf("kept of %d tenants, %d of the default one", len(got), len(got["default"]))
+		t.Errorf("exchanges of %d tenants are stored, %d of the default tenant", len(got), len(got["default"]))
 	}
 }
 

@@ -298,7 +298,7 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 		t.Errorf("a cut stream ended with %v after %q", err, got)
 	}
 	if strings.Contains(string(got), "DONE") {
-		t.Error("an end was made up")
+		t.Error("the stream has an end that the upstream did not send")
 	}
 }
 

@@ -29,13 +29,13 @@ func TestProgress(t *testing.T) {
 	p.unit = "f"
 	p.end()
 	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
-		t.Errorf("a shorter line leaves the longer one's end: %q", out.String())
+		t.Errorf("a shorter line does not overwrite the longer line: %q", out.String())
 	}
 
 	var nobody *progress
 	nobody.add(1)
 	nobody.end()
 	if w := (&invocation{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
-		t.Error("a bar where there is no terminal")
+		t.Error("a progress bar is printed without a terminal")
 	}
 }

@@ -204,7 +204,7 @@ func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 		t.Errorf("%d references, %s", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("a lesson that is not there: %v", err)
+		t.Errorf("a missing lesson: %v", err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("a revision: %v", err)
 	}
 	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
-		t.Errorf("a withdrawal was refused for lack of room: %v", err)
+		t.Errorf("a withdrawal was refused by a limit: %v", err)
 	}
 	colleague := proposed("ff")
 	colleague.Scope.Agent = "reviewer"

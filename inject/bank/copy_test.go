@@ -132,7 +132,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("a lesson that never was: %v", err)
+		t.Errorf("an unknown lesson: %v", err)
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {

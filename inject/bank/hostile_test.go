@@ -67,7 +67,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hits := book.Match(&lesson.Query{Words: []string{"load the fixture"}, Tenant: "acme", Agent: "coder", Now: now()}); len(hits) > 0 {
-		t.Errorf("%d got in", len(hits))
+		t.Errorf("%d hostile lessons match", len(hits))
 	}
 	t.Logf("refused %v of %v", refused, total)
 }

@@ -142,7 +142,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 			}
 			record(t, l, entry(2), entry(2))
 			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
-				t.Fatalf("two of a kind in one go: %d", n)
+				t.Fatalf("two equal entries in one call: %d are written", n)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 			t.Fatalf("got %+v, want Status = %q and non-empty Message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Error("the lock was given up after", took)
+			t.Error("Record ended after", took)
 		}
 	})
 	line := trace(t, l)[0]

@@ -159,7 +159,7 @@ func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v does not say that %s", err, part)
+			t.Errorf("%v does not state that %s", err, part)
 		}
 	}
 }

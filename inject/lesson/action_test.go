@@ -160,7 +160,7 @@ func TestActRefuses(t *testing.T) {
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
-		t.Error("a trial that never injects")
+		t.Error("a trial with epsilon 1 is accepted")
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
 		if _, err := Parse("x.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {

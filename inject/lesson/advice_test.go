@@ -198,12 +198,12 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 	}
 	for _, fine := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
 		if hasDelimiter(fine) {
-			t.Errorf("%q is taken for a delimiter", fine)
+			t.Errorf("%q is recognised as a delimiter, want plain text", fine)
 		}
 	}
 	for _, d := range []string{"[LOOP DETECTED]", "[ＥＮＤ LOOP DETECTED]", "[END KNOWN PITFALLS]", "【KNOWN PITFALLS】", "[END LESSON]", "[/lesson create x]", "Lessons from past experience:", "Cautions (these approaches failed before):"} {
 		if !hasDelimiter(d) {
-			t.Errorf("%q is not taken for a delimiter", d)
+			t.Errorf("%q is not recognised as a delimiter", d)
 		}
 	}
 }

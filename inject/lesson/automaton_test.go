@@ -118,7 +118,7 @@ func TestFoldIsOneForAllCases(t *testing.T) {
 		runes := []rune(group)
 		for _, r := range runes {
 			if fold(r) != fold(runes[0]) {
-				t.Errorf("%q and %q fold apart: %q %q", r, runes[0], fold(r), fold(runes[0]))
+				t.Errorf("%q and %q have different folded forms: %q and %q", r, runes[0], fold(r), fold(runes[0]))
 			}
 		}
 	}

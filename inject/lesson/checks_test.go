@@ -224,7 +224,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 		t.Errorf("got error %v, e %+v, want no error, e.Action = \"approve\", e.By = \"ann\\n{}\" and e.Time.Equal(at) = true", err, e)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("these files remain: %q", left)
 	}
 	if b, problems, err := Load(dir); err != nil || b.Len() != 0 || len(problems) != 0 {
 		t.Errorf("precept's own files are read as lessons: %v %v", problems, err)

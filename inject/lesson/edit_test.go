@@ -59,7 +59,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			got, err := Edit(l, c.do)
 			if l.State == Quarantined && lost(want) {
 				if err == nil {
-					rt.Fatalf("%s: an unapproved text is in force\n%s", c.name, got.Raw)
+					rt.Fatalf("%s: an unapproved text is active\n%s", c.name, got.Raw)
 				}
 				continue
 			}
@@ -70,7 +70,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				want.State = Quarantined // the approval was for another text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
-				rt.Fatalf("%s: %v is not what was meant\n%s", c.name, left[0].path, got.Raw)
+				rt.Fatalf("%s: %v is another edit than the requested one\n%s", c.name, left[0].path, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {

@@ -180,7 +180,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}
 		if len(fired) > 0 {
-			t.Fatalf("%v fire and are not explained", fired)
+			t.Fatalf("%v match, and Explain does not return them", fired)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
 		}
 		e := book.Explain(q)
 		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].By, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
-			t.Errorf("%q: explained as %+v", text, e)
+			t.Errorf("%q: the explanation is %+v", text, e)
 		}
 	}
 	if hits := book.Match(&lesson.Query{Words: []string{"sh: 1: ps: not found"}}); len(hits) > 0 {

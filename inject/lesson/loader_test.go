@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	if l, _ := b.Get("two-b"); l.Title != "Other" {
-		t.Errorf("of two files with one slug the first by path stays, not %q", l.Path)
+		t.Errorf("of two files with one slug %q is kept, want the first by path", l.Path)
 	}
 	wantTold := []string{
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
@@ -93,7 +93,7 @@ func TestLoadOfNoFilesIsEmpty(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "x")
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("a file for a directory: accepted")
+		t.Error("a file in place of a directory is accepted")
 	}
 }
 
@@ -235,7 +235,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir); len(problems) > 0 || len(book.Match(&lesson.Query{Words: []string{"load more"}})) != 1 {
-		t.Errorf("a person's word for that text does not count: %v", problems)
+		t.Errorf("the approval of this text has no effect: %v", problems)
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
@@ -266,6 +266,6 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir, keys); len(problems) > 0 || len(book.Match(reports)) != 1 {
-		t.Errorf("a person's word for that text does not count: %v", problems)
+		t.Errorf("the approval of this text has no effect: %v", problems)
 	}
 }

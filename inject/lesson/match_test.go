@@ -232,7 +232,7 @@ func TestBookHash(t *testing.T) {
 		t.Error("the empty book")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
-		t.Error("of two with one slug the first by path stays")
+		t.Error("of two lessons with one slug, the first by path is not kept")
 	}
 }
 

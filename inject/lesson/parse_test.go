@@ -153,7 +153,7 @@ metadata:
 		t.Errorf("confidence: %q", got["confidence"])
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("the text does not say where: %s", err)
+		t.Errorf("the error does not name the place: %s", err)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
 	if a.Hash() == b.Hash() {
-		t.Error("text may move between fields without changing the hash")
+		t.Error("a text in another field gives the same hash")
 	}
 }
 

@@ -119,12 +119,12 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	} {
 		hidden := "lo" + string(r) + "ad more"
 		if !matches("load more", hidden) || !matches(hidden, "load more") {
-			t.Errorf("%U parts a word", r)
+			t.Errorf("%U ends a word, want no boundary", r)
 		}
 	}
 	for _, r := range []rune{0x00AC, 0x00AE, '-', '.', 0x2010, 0x180A, 0x1D172, 0x1D17B, 0xFFFC} {
 		if matches("load more", "lo"+string(r)+"ad more") {
-			t.Errorf("%U does not part a word", r)
+			t.Errorf("%U does not end a word, want a boundary", r)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		t.Errorf("%d lessons, %q", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
-		t.Errorf("a directory that is not there: %v", err)
+		t.Errorf("a missing directory: %v", err)
 	}
 	writeFile(t, file, written("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {

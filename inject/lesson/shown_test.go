@@ -135,11 +135,11 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("the book holds %v", book.Lessons())
 	}
 	if _, ok := book.Get("c"); ok {
-		t.Error("the book has a lesson that no source has")
+		t.Error("the book has a lesson that no file has")
 	}
 	q := &lesson.Query{Words: []string{"in doubt"}}
 	if hits := book.Match(q); len(hits) != 2 || hits[0].Lesson != other {
-		t.Errorf("it fires %v", hits)
+		t.Errorf("the lessons that fire are %v", hits)
 	}
 	if text := book.Text(first); text != book.Text(first) {
 		t.Error("a lesson is rendered twice")
@@ -178,7 +178,7 @@ func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	}
 	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
 		if _, err := lesson.Act(l, lesson.StartTrial, over, "kim", at); err == nil {
-			t.Errorf("%+v is a plan", over)
+			t.Errorf("the plan %+v is accepted, want an error", over)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Error("the evidence of the lessons leads nowhere:", err)
+		t.Error("the evidence of the lessons names a missing file:", err)
 	}
 }
 

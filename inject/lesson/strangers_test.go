@@ -89,7 +89,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s takes the other lesson away: %v", c.name, err)
+			t.Errorf("%s removes the other lesson: %v", c.name, err)
 		}
 		report := ""
 		for _, p := range problems {

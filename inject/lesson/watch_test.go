@@ -172,7 +172,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := await(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("a file in its place: %v", u.problems)
+			t.Errorf("a file in place of the directory: %v", u.problems)
 		}
 		silent(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
@@ -327,7 +327,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			defer cancel()
 			must(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("changes: %v, and it called back %d times", changes, len(books))
+				t.Errorf("changes: %v, and onBook was called %d times", changes, len(books))
 			}
 		})
 	}

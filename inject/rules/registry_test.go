@@ -96,15 +96,15 @@ func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
 		return r
 	}
 	if r := read(); r.Measures(0, noon().Add(-time.Second)) || !r.Measures(0, noon()) {
-		t.Error("the start of the measurement does not divide the sessions")
+		t.Error("the start of the measurement does not separate earlier and later sessions")
 	}
 	late := noon().Add(time.Minute) // a process that notices the section later
 	r := read().Since(&rules.Registry{}, late)
 	if r.Measures(0, late.Add(-time.Second)) || !r.Measures(0, late) {
-		t.Error("the time of reading does not divide the sessions")
+		t.Error("the time of the read does not separate earlier and later sessions")
 	}
 	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
-		t.Error("a later reading moves the start")
+		t.Error("a later read changes the start of the measurement")
 	}
 }
 

@@ -180,7 +180,7 @@ func FuzzWrit(f *testing.F) {
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
-			t.Fatal("fenced, and read")
+			t.Fatal("a command in a code fence is read")
 		}
 	})
 }

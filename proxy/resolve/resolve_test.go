@@ -218,7 +218,7 @@ func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 		t.Errorf("new: %v, excluded: %v", res.New, res.Excluded)
 	}
 	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Error("a first request is excluded, although there was nothing to look up")
+		t.Error("a first request without a look-up is excluded from the experiment")
 	}
 }
 

@@ -137,7 +137,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				begun := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(begun) || len(a.at) != 1 {
-					t.Errorf("asked %d times, it took %v more: %v", len(a.at), time.Since(begun), err)
+					t.Errorf("%d requests, the stop took %v: %v", len(a.at), time.Since(begun), err)
 				}
 			})
 		})

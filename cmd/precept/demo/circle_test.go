@@ -130,7 +130,7 @@ func TestCircleIsDeterministicForASeed(t *testing.T) {
 		t.Errorf("%.4f and %.4f of one seed", one, again)
 	}
 	if rate(7) == rate(8) && rate(8) == rate(9) {
-		t.Error("three seeds are one world")
+		t.Error("three seeds give equal worlds")
 	}
 }
 

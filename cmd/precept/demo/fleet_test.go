@@ -104,7 +104,7 @@ func TestFleetPlays(t *testing.T) {
 		}
 		done, success := f.Done()
 		if done != int64(c.sessions) || success != wantSuccess {
-			t.Errorf("%d of %d done, %d went well instead of %d", done, c.sessions, success, wantSuccess)
+			t.Errorf("%d of %d tickets are done, %d succeeded, want %d", done, c.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantTold || len(s.feedback) != wantTold || len(s.faults) > 0 {
 			t.Errorf("%d requests, want %d; %d rewarded, want %d; error %v", s.turns, wantTurns+wantTold, len(s.feedback), wantTold, s.faults)
@@ -185,7 +185,7 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	})
 	f := s.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
-		t.Error("a stop is not success")
+		t.Error("Run returns no error after the end of its context")
 	}
 	if done, _ := f.Done(); done > 10 {
 		t.Errorf("%d tickets were done", done)
@@ -193,6 +193,6 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	f = s.fleet(t, w, 2, 1)
 	f.BaseURL = "::"
 	if err := f.Run(t.Context()); err == nil {
-		t.Error("a base URL that is none")
+		t.Error("an invalid base URL is accepted")
 	}
 }

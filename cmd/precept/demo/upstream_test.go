@@ -73,7 +73,7 @@ func TestUpstreamRefusesAnEndlessBody(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(finalMark))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("it read more than it should: %s", rec.Body)
+		t.Errorf("more of the body was read than permitted: %s", rec.Body)
 	}
 }
 

@@ -68,9 +68,9 @@ func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 			}
 			q := w.chance(tk, append(slices.Clone(lessons), i))
 			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
-				rt.Fatalf("%s moves the chance by %v, its effect is %v", l.Slug, d, l.Effect)
+				rt.Fatalf("%s changes the chance by %v, its effect is %v", l.Slug, d, l.Effect)
 			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
-				rt.Fatalf("%s moves the chance by %v instead of %v", l.Slug, d, l.Effect)
+				rt.Fatalf("%s changes the chance by %v, want %v", l.Slug, d, l.Effect)
 			}
 		}
 		// One random number decides a ticket: a higher chance never turns success into failure.
@@ -120,7 +120,7 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 		// difficulty of the sessions.
 		gap := s.without/s.n - without
 		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
-			t.Errorf("%s is met on tickets that go %+.3f better by themselves", l.Slug, gap)
+			t.Errorf("%s matches tickets whose success rate without lessons differs by %+.3f", l.Slug, gap)
 		}
 	}
 	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }

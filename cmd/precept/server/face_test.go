@@ -102,7 +102,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // s-3 is gone since
 			if !strings.Contains(served, line) {
-				t.Errorf("%s: the verb writes an entry that the server lacks: %s", format, line)
+				t.Errorf("%s: the verb writes an entry that the server does not have: %s", format, line)
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
@@ -171,7 +171,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
-		t.Error("the viewer does not come in")
+		t.Error("the token of a viewer is refused")
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview does not show the waiting change")
@@ -181,7 +181,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 	reloads("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Error("the viewer's token is good after its end")
+		t.Error("the removed token of a viewer is accepted")
 	}
 	if strings.Contains(l.page("/"), "needs a restart") {
 		t.Error("the overview still shows the applied change")
@@ -286,6 +286,6 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("a run.json that is none: %+v, %v", at, err)
+		t.Errorf("a malformed run.json: %+v, %v", at, err)
 	}
 }

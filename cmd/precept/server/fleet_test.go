@@ -133,7 +133,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 		t.Error("the copy of the keys is not used")
 	}
 	if keysOf(t, source) != known {
-		t.Error("the copy is another one")
+		t.Error("the copy of the keys differs from the keys of the server")
 	}
 	if err := redis.Start(); err != nil { // the stop ships the content of the outbox
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("%+v were taken along: %+v", before, after)
+		t.Errorf("the keys %+v of the first store are in use with the second store: %+v", before, after)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		t.Error("its page does not show the block")
 	}
 	if m.got(l, "coder", "a zebra", "Use grep first.") {
-		t.Error("an unapproved lesson is active")
+		t.Error("a lesson without an approval is active")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
@@ -202,7 +202,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("nobody", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // as it is
-		t.Errorf("a lesson that is not there: %v", err)
+		t.Errorf("a missing lesson: %v", err)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
@@ -210,6 +210,6 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("a bank in a Redis that is none: %v", err)
+		t.Errorf("lessons: redis:// with a store in a file: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
-			t.Errorf("%s does not say %q: %.3000s", path, want, body)
+			t.Errorf("%s does not contain %q: %.3000s", path, want, body)
 		}
 	}
 	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
@@ -68,7 +68,7 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	l := starts(t, source, handleSignals)
 	token := l.server.Token()
 	if get(t, l.admin+"/api/report", token) != http.StatusOK || get(t, l.admin+"/api/report", "") != http.StatusUnauthorized {
-		t.Errorf("the token %q does not open the door", token)
+		t.Errorf("the token %q is refused", token)
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)

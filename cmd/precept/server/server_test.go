@@ -132,7 +132,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s does not come", what)
+			t.Fatalf("%s does not appear", what)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flags(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
 	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
-		t.Error("the first does not know its token from the other's")
+		t.Error("the first server accepts the token of the second server")
 	}
 	cfg, err := first.Load()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("a third on the directory of the first: %v", err)
+		t.Errorf("a third server on the directory of the first server: %v", err)
 	}
 	if err := errors.Join(one.ends(), other.ends()); err != nil {
 		t.Error(err)
@@ -175,10 +175,10 @@ func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 	l := starts(t, flags(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := l.openStream()
 	if err := l.ends(); !errors.Is(err, server.ErrCut) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the server ends with %v, want ErrCut", err)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the client saw a clean end")
+		t.Error("the client got a complete stream, want a cut")
 	}
 }
 

@@ -178,7 +178,7 @@ func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 	tools.Random = panicking{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the start ends with %v", err)
 	}
 	if server.IsLocked(cfg.DataDir) {
 		t.Error("the data directory is locked")

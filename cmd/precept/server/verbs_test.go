@@ -75,7 +75,7 @@ func TestVerbOpensBankWithItsRules(t *testing.T) {
 		t.Error("a key is not found")
 	}
 	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
-		t.Errorf("whom to ask is taken for a secret: %v", kinds)
+		t.Errorf("the address of a person counts as a secret: %v", kinds)
 	}
 	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
 		t.Errorf("an address is not personal data: %v", kinds)
@@ -169,7 +169,7 @@ func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 		t.Errorf(`got n %v, error %v, want no error and n["sessions"] = 0`, n, err)
 	}
 	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
-		t.Error("a directory is locked on which nothing runs")
+		t.Error("a directory without a server is locked")
 	}
 }
 

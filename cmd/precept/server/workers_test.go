@@ -34,7 +34,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("%d attempts, and the log says\n%s", attempts, output.String())
+			t.Errorf("%d attempts, and the log is\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-over; err != nil || time.Since(began) != time.Minute {
@@ -76,7 +76,7 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	}
 	i.release()
 	if forced() != was {
-		t.Error("a server at work was stopped to be collected")
+		t.Error("a busy server collected its garbage")
 	}
 	i.release()
 	if forced() != was+1 {

@@ -352,7 +352,7 @@ func strangers(t *testing.T, d *desk) {
 		}
 		edits := []bank.Edit{{Name: "good.md", New: person("good")}, {Name: name, New: person("bad")}}
 		if err := d.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: edits}); err == nil || errors.Is(err, bank.ErrChanged) {
-			t.Errorf("%s was taken: %v", name, err)
+			t.Errorf("%s was accepted: %v", name, err)
 		}
 		if r, err = d.place.Read(t.Context()); err != nil || len(r.Texts) != 0 {
 			t.Errorf("%s: the place holds %d texts, %v", name, len(r.Texts), err)

@@ -52,7 +52,7 @@ func proposal(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	if s := d.state(t, "aaa"); s != lesson.Quarantined {
-		t.Errorf("armed after its approval it is %s", s)
+		t.Errorf("a lesson with an edit after its approval is %s", s)
 	}
 }
 
@@ -179,10 +179,10 @@ func refusals(t *testing.T, d *desk) {
 	_, err = d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	d.expect(t, err, lesson.CodeInvalid)
 	if d.state(t, "suspect") != lesson.Quarantined {
-		t.Error("it is in force")
+		t.Error("the lesson is active")
 	}
 	if _, err := d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || d.state(t, "suspect") != lesson.Active {
-		t.Errorf("a person's word does not count: %v", err)
+		t.Errorf("the approval of a person has no effect: %v", err)
 	}
 }
 
@@ -202,10 +202,10 @@ func sights(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	if err := act(seen, lesson.Approve); err == nil || d.state(t, "both") != lesson.Rejected {
-		t.Errorf("the second one overrules the first: %v", err)
+		t.Errorf("the second of two simultaneous decisions is carried out: %v", err)
 	}
 	if err := act(lesson.SeenVersion{}, lesson.Approve); err != nil {
-		t.Errorf("whoever says nothing of what they saw: %v", err)
+		t.Errorf("a decision without a seen version is refused: %v", err)
 	}
 }
 
