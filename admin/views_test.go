@@ -68,7 +68,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
-		t.Errorf(`got %+v, want x.asked.Agent = "coder" and x.asked.Session = "s-1"`, x.asked)
+		t.Errorf(`got %+v, want agent "coder" and session "s-1"`, x.asked)
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
@@ -286,7 +286,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 	var h Health
 	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("got Account %+v, error %v, want no error, Account.Admitted = 12 and non-empty Config", h.Account, err)
+		t.Errorf("got %+v, error %v, want 12 admitted requests and a configuration", h.Account, err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("a secret is shown")

@@ -167,7 +167,7 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(says))
-	// A harness marks the line with a bracket or a sign, or begins with a capital.
+	// A harness marks the line with a bracket or a symbol, or begins with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.set(number)
 }

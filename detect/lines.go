@@ -145,9 +145,9 @@ func positionedErrorRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the name of a file at the start of a line, up to the sign.
-func fileBefore(t, sign string) string {
-	file, _, ok := strings.Cut(t, sign)
+// fileBefore returns the name of a file at the start of a line, up to the mark.
+func fileBefore(t, mark string) string {
+	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
 		!strings.ContainsAny(file, " \t\"'") {
 		return file

@@ -16,7 +16,7 @@ const (
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// readingOf returns the reading of the case of a class.
+// readingOf returns, as text, what the rules of a class find in a text.
 func readingOf(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -99,7 +99,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// knows returns the reading of the call, the command, the fields or the arguments of a case.
+// knows returns, as text, what the rules find in the call, the command, the fields or the arguments of a test case.
 func knows(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -139,7 +139,7 @@ func knows(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each phrase is needed: without its line its case is read in another way.
+// Each line of the lists has a phrase and a test case. Without the phrase, the result for the test case differs.
 func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
@@ -157,8 +157,8 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	for i, l := range list {
 		less := without(all, list, i)
 		if got := readingOf(all, l.class, l.phrase, l.text); got == readingOf(less, l.class, l.phrase, l.text) {
-			faults = append(faults, fmt.Sprintf("%s: without %s %q its case %q is read as before (%s): "+
-				"give it a case that needs it, or delete it", l.line, l.class, l.phrase, l.text, got))
+			faults = append(faults, fmt.Sprintf("%s: the result for the test case %[4]q is %[5]s with and without the phrase %[3]q of %[2]s: "+
+				"change the test case, or delete the phrase", l.line, l.class, l.phrase, l.text, got))
 		}
 	}
 	return faults
@@ -186,8 +186,7 @@ func without(all *phrases, list []listLine, i int) *phrases {
 	return &less
 }
 
-// The test above finds a phrase that another phrase makes needless, and a phrase that is never
-// reached.
+// unneededPhrases finds a phrase that another phrase makes needless, and a phrase that is never reached.
 func TestNeedlessPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
@@ -196,7 +195,7 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf(`got %q, want three entries in got and got[2] with "tsv:3"`, got)
+		t.Errorf(`got %q, want three phrases, the third of line 3`, got)
 	}
 }
 

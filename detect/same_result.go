@@ -104,7 +104,7 @@ func clientPort(w, after string) bool {
 		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
 }
 
-// insideNumber reports whether the sign is between the digits of a number or a time.
+// insideNumber reports whether the byte t[i] is the point or colon between two digits of a number or a time.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
 }
@@ -131,21 +131,21 @@ func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
 // volatile reports whether a word with digits changes from run to run.
 func (p *phrases) volatile(w string, digits int, before, after string) bool {
-	signs := signsOf(w)
+	sets := alphabetsOf(w)
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
-	case signs&clockSigns != 0 && digits >= 4 && clock(w, digits, before):
+	case sets&clockBytes != 0 && digits >= 4 && clock(w, digits, before):
 		return true
-	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // since 1970
+	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // Unix time in seconds or milliseconds
 		return true
-	case len(w) >= 7 && digits >= 2 && digits < len(w) && signs&hexSigns != 0: // object ids, parts of UUIDs
+	case len(w) >= 7 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, parts of UUIDs
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
-	case durationWord(w, signs), clientPort(w, after):
+	case durationWord(w, sets), clientPort(w, after):
 		return true
-	case signs&numberSigns != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
+	case sets&numberBytes != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
 	}
 	return false
@@ -163,43 +163,43 @@ func clock(w string, digits int, before string) bool {
 	return true
 }
 
-// signSet is a set of alphabets.
-type signSet uint8
+// alphabetSet is a set of alphabets: one bit per alphabet.
+type alphabetSet uint8
 
 const (
-	numberSigns   signSet = 1 << iota // digits and the point
-	clockSigns                        // of a time: 12:31:07.250Z
-	hexSigns                          // hexadecimal digits
-	durationSigns                     // of a duration: 1m30s
+	numberBytes   alphabetSet = 1 << iota // digits and the point
+	clockBytes                            // a time such as 12:31:07.250Z
+	hexBytes                              // hexadecimal digits
+	durationBytes                         // a duration such as 1m30s
 )
 
-// alphabets holds the alphabets that contain a byte.
+// alphabets holds, for each byte, the alphabets with this byte.
 //
 //nolint:gochecknoglobals // immutable
-var alphabets = func() (out [256]signSet) {
-	for set, signs := range map[signSet]string{
-		numberSigns: "0123456789.", clockSigns: "0123456789:.TZ", hexSigns: "0123456789abcdefABCDEF", durationSigns: "0123456789.hms",
+var alphabets = func() (out [256]alphabetSet) {
+	for set, bytes := range map[alphabetSet]string{
+		numberBytes: "0123456789.", clockBytes: "0123456789:.TZ", hexBytes: "0123456789abcdefABCDEF", durationBytes: "0123456789.hms",
 	} {
-		for i := range len(signs) {
-			out[signs[i]] |= set
+		for i := range len(bytes) {
+			out[bytes[i]] |= set
 		}
 	}
 	return out
 }()
 
-// signsOf returns the alphabets that contain all bytes of a word.
-func signsOf(w string) signSet {
-	all := ^signSet(0)
+// alphabetsOf returns the alphabets that contain all bytes of a word.
+func alphabetsOf(w string) alphabetSet {
+	all := ^alphabetSet(0)
 	for i := 0; i < len(w) && all != 0; i++ {
 		all &= alphabets[w[i]]
 	}
 	return all
 }
 
-func hexOnly(w string) bool { return signsOf(w)&hexSigns != 0 }
+func hexOnly(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
 
 // durationWord reports whether a word is a duration: 971ms, 0.12s, 1m30s.
-func durationWord(w string, signs signSet) bool {
+func durationWord(w string, sets alphabetSet) bool {
 	rest := w
 	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {
 		rest = rest[:len(rest)-1]
@@ -207,8 +207,8 @@ func durationWord(w string, signs signSet) bool {
 	if rest == w || rest == "" || !isDigit(w[0]) {
 		return false
 	}
-	return signs&durationSigns != 0 ||
-		signsOf(rest)&numberSigns != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
+	return sets&durationBytes != 0 ||
+		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
 func (p *phrases) unitFollows(after string) bool {

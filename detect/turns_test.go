@@ -136,7 +136,7 @@ func TestSignals(t *testing.T) {
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
-		t.Errorf(`got %+v, want two entries in got, got[0].Rule = "verify:test", got[0].Tier = 2, got[0].Feeling = %q, got[1].Sentiment = true, got[1].Tier = 3 and got[1].Feeling = %q`, got, detect.Rejection, detect.Rejection)
+		t.Errorf(`got %+v, want a rejection by the rule "verify:test" (tier 2, %q) and one by the words (tier 3, %q)`, got, detect.Rejection, detect.Rejection)
 	}
 	refused := chat([]drawnStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {

@@ -104,7 +104,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		s := &server{replies: c.replies}
 		_, waits, err := s.judgeEmptyRun(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: got %v, want (err != nil) = %v and (no error or err.Error() with %q)", name, err, (c.fails != ""), c.fails)
+			t.Errorf("%s: got error %v, want an error: %v, with the text %q", name, err, (c.fails != ""), c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: asked %d times, want %d", name, len(s.bodies), want)

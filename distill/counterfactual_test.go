@@ -31,10 +31,10 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 		followed, followedFailed, other, otherFailed int
 		proposed                                     bool
 	}{
-		"the advice ends the failure":               {4, 0, 0, 4, true},
-		"the failure ends as often without advice":  {4, 0, 8, 0, false},
-		"the advice fails":                          {0, 4, 4, 0, false},
-		"too few sessions did otherwise to compare": {2, 0, 1, 0, true},
+		"the advice ends the failure":              {4, 0, 0, 4, true},
+		"the failure ends as often without advice": {4, 0, 8, 0, false},
+		"the advice fails":                         {0, 4, 4, 0, false},
+		"too few sessions without the advice":      {2, 0, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -44,7 +44,7 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 			sessionsOf(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
 			sum := b.distil()
 			if got := fmt.Sprint(b.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("the lessons are %v, not proposed are %+v", b.slugs(), sum.NotProposed)
+				t.Fatalf("got lessons %v, not proposed %+v, want a proposal: %v", b.slugs(), sum.NotProposed, c.proposed)
 			}
 			want := distill.Comparison{
 				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},

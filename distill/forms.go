@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leading begins the name of a form of values that have one more sign at the start, such as "#".
+// leading begins the name of a form of values that have one more character at the start, such as "#".
 const leading = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.

@@ -192,7 +192,7 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 		switch list := b.lessons(); {
 		case c.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf(`%s: got b.slugs() %v, sum.Refused %v, want an empty list, one entry in sum.Refused and fmt.Sprint(sum.Refused) with the prefix "map[trigger_overbroad"`, c.errors, b.slugs(), sum.Refused)
+				t.Errorf(`%s: got lessons %v, refused %v, want no lesson and a refusal with trigger_overbroad`, c.errors, b.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
 			t.Errorf("%s: got %v, want one entry in list and fmt.Sprint(Trigger.ErrorPatterns) = %q", c.errors, sum.Refused, c.want)
@@ -572,7 +572,7 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
-		t.Errorf("got sum %+v, b.slugs() %v, error %v, want no error, sum.Merged = 1, one entry in b.slugs() and two entries in b.lesson(slug).Evidence", sum, b.slugs(), err)
+		t.Errorf("got summary %+v, lessons %v, error %v, want one merged lesson with two pieces of evidence", sum, b.slugs(), err)
 	}
 	if last := s.judgeRequest[len(s.judgeRequest)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("the judge sees no existing lesson:\n%s", last)

@@ -85,7 +85,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	}
 	before := sum.Judged
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.judgeRequest) != 40 {
-		t.Errorf("got sum %+v, error %v, want no error, sum.Judged = %d and 40 entries in s.asked", sum, err, 20-before)
+		t.Errorf("got summary %+v, error %v, want %d judged sessions and 40 questions in total", sum, err, 20-before)
 	}
 
 	b = newBench(t)

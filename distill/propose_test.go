@@ -58,7 +58,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: got sum %+v, b.slugs() %v, want merged = %v and sum.Merged + sum.Proposed = 1", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: got summary %+v, lessons %v, want merged %v and one lesson merged or proposed", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
@@ -166,7 +166,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}
 		equal(t, name, sum.Refused, map[string]int{c.refused: 1})
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf(`%s: got %+v, want sum.Drafts[0].State = "refused", sum.Drafts[0].Reason = %q and b.log() = %q`, name, sum.Drafts, c.refused, log)
+			t.Errorf(`%s: got %+v, want the draft refused for %q, and the log %q`, name, sum.Drafts, c.refused, log)
 		}
 		b.of("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
@@ -200,7 +200,7 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 		}
 		b.distil(func(o *distill.Options) { o.Auto = true })
 		if state := b.lessons()[0].State; state == lesson.Trial != c.trial {
-			t.Errorf("%s: got %s, want state == lesson.Trial = %v", name, state, c.trial)
+			t.Errorf("%s: got state %s, want a trial: %v", name, state, c.trial)
 		}
 	}
 

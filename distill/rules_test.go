@@ -323,7 +323,7 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	b.session("one", stars...)
 	dry := b.distil(func(o *distill.Options) { o.DryRun = true })
 	if dry.Proposed != 1 || len(b.slugs()) != 0 || b.log() != "[]" {
-		t.Errorf(`got dry %+v, b.slugs() %v, want dry.Proposed = 1, an empty b.slugs() and b.log() = "[]"`, dry, b.slugs())
+		t.Errorf(`got summary %+v, lessons %v, want one proposal, no lesson and an empty log`, dry, b.slugs())
 	}
 	b.distil()
 	slug := b.slugs()[0]
@@ -402,7 +402,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	b.distil()
 	list := b.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("got %v, want two entries in list, list[0].Scope.Tenant other than list[1].Scope.Tenant and one entry in list[0].Evidence", b.slugs())
+		t.Errorf("got lessons %v, want two lessons with different tenants, the first with one piece of evidence", b.slugs())
 	}
 }
 

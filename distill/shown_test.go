@@ -15,7 +15,7 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	answer := routine("skip", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	if sum, _, err := judged(t, b, s); err != nil || sum.Judged != 1 || len(s.judgeRequest) != 1 {
-		t.Fatalf("got sum %+v, error %v, want no error, sum.Judged = 1 and one entry in s.asked", sum, err)
+		t.Fatalf("got summary %+v, error %v, want one judged session and one question", sum, err)
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.judgeRequest[0].User, "<run>\n"), "\n</run>")
 	if !ok || strings.Count(s.judgeRequest[0].User, "</run>") != 1 {

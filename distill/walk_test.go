@@ -176,7 +176,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		}
 		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("%s: got sum %+v, error %v, want (err != nil) = %v and (fails = true or Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("%s: got summary %+v, error %v, want an error: %v; without an error, %d failed sessions", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }

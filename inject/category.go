@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// category returns the facts of a session before anything random: agent, model family, length band
-// of the first message. The baseline of a session's reward depends on the category, so the category
-// must not depend on a lesson.
+// category returns facts that are known before the first coin of a session: agent, model family, length band of
+// the first message. The baseline of a session's reward depends on the category, so the category must not depend
+// on a lesson.
 func category(rec *session.Record, req *wire.Request) string {
 	n := 0
 	for _, w := range req.NewWords() {
@@ -18,7 +18,8 @@ func category(rec *session.Record, req *wire.Request) string {
 	return short(rec.Identity.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
 }
 
-// band returns a coarse length: a question, a task, a specification, a document.
+// band returns the class of a length in bytes. Typical texts: a question (s), a task (m), a specification (l), a
+// document (xl).
 func band(n int) string {
 	switch {
 	case n < 100:
@@ -44,7 +45,7 @@ func family(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// short limits the length of a counter's name.
+// short cuts s to 48 bytes, because the result is part of a counter's name.
 func short(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

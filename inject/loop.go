@@ -53,7 +53,7 @@ func (w *work) findLoops() (fresh int64) {
 
 // warn inserts warnings of the found loops at the top of their newest results. The warning has its
 // own coin, once per session, because the benefit of the warning is unproven, too. A loop that
-// continues after its warning has one more warning, in other words.
+// continues after its warning gets one more warning, with another text.
 func (w *work) warn() {
 	for _, l := range w.found {
 		text := Warning(l.Loop)
@@ -94,8 +94,8 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// flipsWarning reports the session's coin of the warning. The first loop flips the coin, which also holds for
-// the second warning of a loop.
+// flipsWarning reports whether the session's coin is for the warning. The coin is flipped at the first loop, and
+// holds for all warnings of the session.
 func (w *work) flipsWarning(size int, first bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick

@@ -32,7 +32,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("got r.rec.Lessons.Loops %+v, r.rec.Assignment %+v, want r.rec.Lessons.Loops.Count = 1, one entry in r.rec.Assignment.Picks and r.rec.Assignment.Picks[0].Arm = %q", r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
+				t.Errorf("got loops %+v, assignment %+v, want one loop and one pick, of arm %q", r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 					t.Errorf("failure %d: %+v", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("got %+v, want i other than 1 or one entry in Lessons and Lessons[0].State = %q", p.Lessons, c.state)
+					t.Errorf("got %+v, want the second plan with one lesson in state %q", p.Lessons, c.state)
 				}
 			}
 		})

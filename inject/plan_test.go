@@ -101,7 +101,7 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 	r.a.result(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("got %+v, want one entry in Edits and Edits[0].Item = 4", p.Edits)
+		t.Fatalf("got %+v, want one edit, of item 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
 		t.Errorf("got %s, want r.sent[4] with `\"tool_call_id\":\"call_2\"`, r.sent[4] with \"on-error\" and r.sent[3] without \"on-error\"", r.upstream())
@@ -231,7 +231,7 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 		t.Errorf("%+v, %d bytes charged", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
-		t.Errorf(`got %+v, want Lessons[0].State = "withheld" and Lessons[0].Propensity = 0`, p.Lessons)
+		t.Errorf(`got %+v, want the lesson withheld with propensity 0`, p.Lessons)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
-		t.Errorf(`got %+v, want Skip = %q, empty Edits, empty Picks and Lessons[0].State = "control"`, p, SkipControl)
+		t.Errorf(`got %+v, want skip %q, no edit, no pick and the lesson as "control"`, p, SkipControl)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestInjectOff(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 3", p)
+		t.Errorf("got %+v, want one edit, of item 3", p)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want p.Skip = %q, an empty p.Edits, r.rec.Assignment.Excluded = false, r.rec.Assignment.Refused = true and one entry in r.rec.Assignment.Picks", p, SkipRefused)
+		t.Errorf("got %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick", p, SkipRefused)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("got %+v, want one entry in Edits and Edits[0].Item = 1", p.Edits)
+		t.Errorf("got %+v, want one edit, of item 1", p.Edits)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 				t.Fatalf("the block is closed more than once:\n%s", block)
 			}
 			if strings.ContainsAny(block, "\r\v\f\u0085\u2028\u2029\u202e\u200b\x1b\x00") {
-				t.Fatalf("got %q, want strings.ContainsAny(block, \"\\r\\v\\f\\u0085\\u2028\\u2029\\u202e\\u200b\\x1b\\x00\") = false", block)
+				t.Fatalf("got %q, want no control character and no invisible character", block)
 			}
 			if !strings.HasSuffix(block, ".\n\n") && !strings.HasSuffix(block, "]\n\n") {
 				t.Fatalf("%q does not end with two line feeds", block)

@@ -89,7 +89,7 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 		t.Helper()
 		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
 		if res.StatusCode != status || !strings.Contains(string(body), want) {
-			t.Errorf("%s: got status %d, body %s, want status %d and string(body) with %q", what, res.StatusCode, body, status, want)
+			t.Errorf("%s: got status %d, body %s, want status %d and a body with %q", what, res.StatusCode, body, status, want)
 		}
 	}
 	checkReply("no such name", http.StatusBadGateway, "precept_error")

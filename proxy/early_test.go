@@ -108,7 +108,7 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("got rest %q, error %v, want no error and string(rest) = \"\\ndata: 300000\\n\\n\"", rest, err)
+			t.Errorf("got rest %q, error %v, want no error and the rest \"\\ndata: 300000\\n\\n\"", rest, err)
 		}
 		_ = res.Body.Close()
 	}

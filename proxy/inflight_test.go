@@ -144,7 +144,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
 		res, b := r.send(t, http.MethodPost, path, nil, body)
 		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), want) {
-			t.Errorf(`%s: got status %d, Header %v, body %s, want status 503, a non-empty header Retry-After and string(b) with %q`, path, res.StatusCode, res.Header, b, want)
+			t.Errorf(`%s: got status %d, header %v, body %s, want status 503, a header Retry-After and a body with %q`, path, res.StatusCode, res.Header, b, want)
 		}
 	}
 	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {

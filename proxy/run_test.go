@@ -81,7 +81,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
+		t.Fatalf(`the upstream got %q, want "[one]" exactly once`, sent)
 	}
 	main.ran(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
@@ -92,7 +92,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Errorf("a title: skip %q: %s", title, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`got %q, want strings.Count(sent, "[one]") = 1`, sent)
+		t.Fatalf(`the upstream got %q, want "[one]" exactly once`, sent)
 	}
 	main.ran(n, `{"command":"cat README.md"}`, "text")
 	keeper := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
@@ -285,7 +285,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		t.Error("the second agent of the run got no lesson")
 	}
 	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want Assignment.Refused = true and one entry in Assignment.Picks", unit.Assignment)
+		t.Errorf("got %+v, want a refused assignment with one pick", unit.Assignment)
 	}
 }
 

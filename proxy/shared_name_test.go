@@ -53,7 +53,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	defer up.mu.Unlock()
 	for _, s := range up.got {
 		if strings.Count(string(s.body), "[one]") != 1 {
-			t.Errorf(`got %s, want strings.Count(string(s.body), "[one]") = 1`, s.body)
+			t.Errorf(`got body %s, want "[one]" exactly once`, s.body)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func TestSilentTLSHandshakeNamesTheScheme(t *testing.T) {
 	r.transport().TLSHandshakeTimeout = time.Millisecond
 	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
-		t.Errorf(`got status %d, text %s, want status 504 and string(text) with "TLS handshake"`, res.StatusCode, text)
+		t.Errorf(`got status %d, text %s, want status 504 and a text with "TLS handshake"`, res.StatusCode, text)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 				}
 			}
 			if res.StatusCode != http.StatusBadGateway || strings.Contains(string(body), "canary") {
-				t.Errorf(`got status %d, body %s, want status 502 and string(body) without "canary"`, res.StatusCode, body)
+				t.Errorf(`got status %d, body %s, want status 502 and a body without "canary"`, res.StatusCode, body)
 			}
 		})
 	}

@@ -118,7 +118,7 @@ func TestPointPi(t *testing.T) {
 	dir := p.env["PI_CODING_AGENT_DIR"]
 	b, err := os.ReadFile(filepath.Join(dir, "models.json"))
 	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+named+`"`) || !strings.Contains(string(b), "12345678901234567890") {
-		t.Errorf("got body %s, error %v, want no error, string(b) with `\"baseUrl\": \"` + named + `\"` and string(b) with \"12345678901234567890\"", b, err)
+		t.Errorf("got body %s, error %v, want precept's base URL, and the number 12345678901234567890 unchanged", b, err)
 	}
 	if to, err := os.Readlink(filepath.Join(dir, "auth.json")); err != nil || to != filepath.Join(p.home, ".pi/agent/auth.json") {
 		t.Errorf("got to %q, error %v, want no error and to = %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
@@ -133,7 +133,7 @@ func TestPointContinueAndQwen(t *testing.T) {
 	}
 	b, err := os.ReadFile(p.args[2])
 	if want := "models:\n  - name: a\n    apiBase: " + named + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
-		t.Errorf("got body %s, error %v, want no error and string(b) = %q", b, err, want)
+		t.Errorf("got body %s, error %v, want no error and body %q", b, err, want)
 	}
 	p, _ = agentProcess(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {

@@ -36,10 +36,10 @@ func TestRun(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
-		t.Errorf(`got %+v, want Fired = 10, Sessions = 40, 10 entries in Examples, Words = []backtest.Word{{Word: "load more", Sessions: 10}} and Silent = []string{"never"}`, r)
+		t.Errorf(`got %+v, want 10 matches in 40 sessions with 10 examples, all of the phrase "load more"; the phrase "never" without a match`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
-		t.Errorf("got %+v, want *w.Fired = 1, ToldFired = 10, *w.Rest = 0.5 and ToldRest = 10", w)
+		t.Errorf("got %+v, want a share of 1 in 10 sessions with a match, and of 0.5 in 10 other sessions", w)
 	}
 	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
 		t.Errorf("got %+v, want Fired = 5 and Sessions = 20", r)
@@ -64,7 +64,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
-		t.Errorf(`got %+v, want Fired = 2, Near.Sessions = 4 and Near.Examples = []string{"1", "2", "3", "5"}`, r)
+		t.Errorf(`got %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5`, r)
 	}
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
@@ -119,7 +119,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 			t.Fatalf(`%s: got %+v, want two entries in qs, Words = []string{"user words"}, Agent = "coder" and Tools = []string{"shell"}`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf(`%s: got %+v, want empty Words, one entry in Errors, Errors[0].Tool = "shell" and Errors[0].Text with "no rule"`, c.dialect, qs[1])
+			t.Errorf(`%s: got %+v, want no words, and one error of the tool "shell" with "no rule"`, c.dialect, qs[1])
 		}
 	}
 }

@@ -167,7 +167,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 	}
 	r := ran(keyworded("a-b", "load more"), nil, near...)
 	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
-		t.Errorf("got %+v, want Near.Sessions = 14, 10 entries in Near.Examples and Near.Why[0].Sessions = 14", r.Near)
+		t.Errorf("got %+v, want 14 near misses with one reason, and 10 examples", r.Near)
 	}
 }
 

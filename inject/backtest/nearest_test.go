@@ -46,7 +46,7 @@ func TestNearestLeavesOutOtherTenants(t *testing.T) {
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)
 	if len(got) != 1 || got[0].Slug != "own" {
-		t.Errorf("got %+v, want the lesson own alone", got)
+		t.Errorf("got %+v, want only the lesson own", got)
 	}
 }
 
@@ -68,15 +68,15 @@ func TestNearestReadsTheNewestQueries(t *testing.T) {
 		return len(backtest.Nearest(ctx, book, lesson.NewTagger(nil), "default", ex, nil))
 	}
 	if n := near(t.Context()); n != 0 {
-		t.Errorf("a turn long ago gives %d lessons", n)
+		t.Errorf("got %d lessons for a match 31 turns ago, want none", n)
 	}
 	add("The flaky test fails.")
 	if n := near(t.Context()); n != 1 {
-		t.Errorf("the newest turn gives %d lessons, want 1", n)
+		t.Errorf("got %d lessons for a match in the newest turn, want 1", n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n := near(ended); n != 0 {
-		t.Errorf("an ended context gives %d lessons", n)
+		t.Errorf("got %d lessons with a cancelled context, want none", n)
 	}
 }

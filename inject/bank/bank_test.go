@@ -296,7 +296,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	}
 	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
-			t.Errorf(`got %+v, want e.Action = "refuse", an empty e.Slug, an empty e.Hash, e.By = "coder" and fmt.Sprint(e.Detail["codes"]) = "[slug_collision]"`, e)
+			t.Errorf(`got %+v, want a refusal by "coder" with the code slug_collision, without slug and hash`, e)
 		}
 	}
 }

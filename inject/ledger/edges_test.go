@@ -160,11 +160,11 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	} {
 		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
 		if len(got) != c.n {
-			t.Errorf("%s: got %+v, want %d entries in got", name, got, c.n)
+			t.Errorf("%s: got %+v, want %d entries", name, got, c.n)
 		}
 		for _, e := range got {
 			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
-				t.Errorf("%s: got %+v, want e.Entry = %+v and e.At.IsZero() = %v", name, e, entry(1), (name == "no time"))
+				t.Errorf("%s: got %+v, want entry %+v and zero time %v", name, e, entry(1), (name == "no time"))
 			}
 		}
 	}

@@ -307,7 +307,7 @@ func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 		record(t, l, entry(1))
 	}
 	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
-		t.Fatalf(`got error %v, body %s, want no error and strings.Count(string(b), "Error Summary") = 1`, err, b)
+		t.Fatalf(`got error %v, body %s, want "Error Summary" exactly once`, err, b)
 	}
 }
 
@@ -334,7 +334,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 		t.Fatalf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
-		t.Fatalf(`got %s, want strings.Count(string(b), "Error Summary") = 2`, b)
+		t.Fatalf(`got %s, want "Error Summary" twice`, b)
 	}
 	if err := os.Chmod(real, 0o444); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 func TestDecode(t *testing.T) {
 	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
-		t.Fatalf(`got e %+v, error %v, want no error and e.Rule = "do"`, e, err)
+		t.Fatalf(`got entry %+v, error %v, want no error and rule "do"`, e, err)
 	}
 	for name, c := range map[string][2]string{
 		"empty":     {"", "standard input is empty"},

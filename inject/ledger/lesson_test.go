@@ -16,7 +16,7 @@ func TestRecordedEntriesAreReadBack(t *testing.T) {
 		record(t, l, want...)
 		got := ledger.Entries([]byte(text(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
 		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
-			t.Fatalf("%q: got %+v, want two entries in got, Entry = %+v and At.Equal(clock()) = true", eol, got, want[0])
+			t.Fatalf("%q: got %+v, want two entries, the first %+v with the time of the clock", eol, got, want[0])
 		}
 		if got[1].Entry != want[1] {
 			t.Errorf("%q: got %+v, want Entry = %+v", eol, got[1], want[1])

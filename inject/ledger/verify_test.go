@@ -51,7 +51,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 	} {
 		e := c.failure.Entry("INT-7", c.command)
 		if e.IntentID != "INT-7" || e.Type != c.failure.Type || e.Error != c.failure.Error || e.Cause != c.cause {
-			t.Errorf(`%s: got %+v, want e.IntentID = "INT-7", e.Type = %q, e.Error = %q and e.Cause = %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
+			t.Errorf(`%s: got %+v, want intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
 		if c.advice != "" && (e.Rule != c.advice || e.File != c.file) {
 			t.Errorf("%s: the rule is %q", c.name, e.Rule)

@@ -103,7 +103,7 @@ func TestInjectionInHiddenTextIsAWarningForPeople(t *testing.T) {
 	}
 	l.Approval.Source = "distill"
 	if got := Refusal(lint(NewBook([]*Lesson{l}))); len(got) != 2 {
-		t.Errorf("got %v, want two entries in got", got)
+		t.Errorf("got %v, want two findings", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestChecksWithHooks(t *testing.T) {
 	}
 	c.Backtest = func(*Lesson) (int, int) { return 19, 19 } // too few to say
 	if got := codes(c.Book(NewBook([]*Lesson{l}))); len(got) != 1 {
-		t.Errorf("got %q, want one entry in got", got)
+		t.Errorf("got %q, want one finding", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	want := "| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n" +
 		"| a-b | Use a \\| pipe &lt;b> | success | 0.5 | 3 | 1 |\n| b-c | b-c | success | 0 | 3 | 1 |\n"
 	if string(got) != want {
-		t.Errorf("got %s, want string(got) = %q", got, want)
+		t.Errorf("got %s, want %q", got, want)
 	}
 	if again := Index(b, IndexCounts(got)); string(again) != want {
 		t.Errorf("the counts are lost when the index is written again:\n%s", again)

@@ -15,7 +15,7 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicts(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf(`got %v, want one entry in got and Slug = "other"`, got)
+		t.Fatalf(`got %v, want only the lesson "other"`, got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
 		t.Errorf("%.0f allocations for one lesson of 51", n)

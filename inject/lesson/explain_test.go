@@ -120,7 +120,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(c.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
-			t.Errorf(`%s: got %+v, want one entry in all, Lesson.Slug = "one" and Fires = %v`, c.name, all, c.fires)
+			t.Errorf(`%s: got %+v, want only the lesson "one", with fires %v`, c.name, all, c.fires)
 			continue
 		}
 		var by []string

@@ -93,7 +93,7 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in the form for comparison: case folded, typographic signs as ASCII,
+// appendFolded appends a rune in the form for comparison: case folded, typographic characters as ASCII,
 // white space as a single blank and none at the start, invisible runes dropped. Blanks next to Chinese
 // and Japanese characters are dropped, because blanks and line feeds have no meaning there.
 func appendFolded(text []byte, r rune) []byte {

@@ -21,7 +21,7 @@ func (l *Lesson) Hash() string {
 	for _, list := range [][]string{t.Tags, t.Keywords, t.NotKeywords, t.Tools, t.ErrorPatterns, t.Models} {
 		hashList(h, list)
 	}
-	if len(t.ErrorKinds) > 0 { // lessons without kinds keep the hashes of their approvals
+	if len(t.ErrorKinds) > 0 { // added only if present: the approved hash of a lesson without kinds stays valid
 		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
 	}
 	targets := make([]string, 0, len(t.Targets))

@@ -52,7 +52,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	tried, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
 	if err != nil || tried.Plan.Outcome != "recurrence" || len(tried.Prevents) != 2 {
-		t.Errorf(`got error %v, tried %+v, want no error, Plan.Outcome = "recurrence" and two entries in Prevents`, err, tried)
+		t.Errorf(`got error %v, tried %+v, want a plan with outcome "recurrence" and two prevented errors`, err, tried)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},

@@ -411,7 +411,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
 		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("%+v: got %v, want (err == nil) = %v", c.plan, err, c.fine)
+			t.Errorf("%+v: got error %v, want accepted %v", c.plan, err, c.fine)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // written lesson and the rendering for a request use this table: the rendering breaks every form
 // that the scan permits.
 type roleForm struct {
-	find        *regexp.Regexp // in the drawn text
-	replacement string         // replacement: $1 and $2 are the groups in the text
+	find        *regexp.Regexp // matches the result of drawn
+	replacement string         // $1 and $2 are groups of find, with the characters of the original text
 	refused     bool           // refused by the scan, because no lesson needs the form
 	capital     bool           // only where the label begins with a capital: "file system: ext4" is prose
 }
@@ -165,7 +165,7 @@ func drawnNames(names string) string { return strings.ReplaceAll(names, "i", "l"
 func drawnRune(r rune) rune {
 	switch {
 	case r == 'i' || r == 'I':
-		return 'l' // which no font keeps apart for certain
+		return 'l' // many fonts draw I and l alike
 	case r >= 'A' && r <= 'Z':
 		return r + 'a' - 'A'
 	case r < utf8.RuneSelf:

@@ -224,7 +224,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			link(t, filepath.Base(path), path)
 			u := await(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
-				t.Errorf("%s: got %v, want one entry in u.problems, u.problems[0].Kept = true and u.problems[0].Path = %q", name, u.problems, path)
+				t.Errorf("%s: got %v, want one problem, of the file %q, whose last valid lesson stays", name, u.problems, path)
 			}
 			silent(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))

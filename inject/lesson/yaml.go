@@ -127,7 +127,7 @@ func yamlFault(err error) Fault {
 			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
 		}
 	}
-	f.Message = "the frontmatter is not valid YAML: " + f.Message + "; correct it, and put text with signs in it into quotes"
+	f.Message = "the frontmatter is not valid YAML: " + f.Message + "; correct it, and put text with punctuation into quotes"
 	return f
 }
 

@@ -78,7 +78,7 @@ func TestParseFaults(t *testing.T) {
 		"no signature":   "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: got %+v, want one entry in got, non-empty Fault and empty Signature + Text", name, got)
+			t.Errorf("%s: got %+v, want one order with a fault, without signature and text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
@@ -99,7 +99,7 @@ func TestParseFaults(t *testing.T) {
 // A truncated reply gives its complete commands.
 func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("got %+v, want one entry in got and Verb = %q", got, writ.List)
+		t.Errorf("got %+v, want one order with verb %q", got, writ.List)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
 		t.Errorf("got %+v, want nil", got)

@@ -45,12 +45,12 @@ func TestUpstreamAnswers(t *testing.T) {
 		status     int
 		text       string
 	}{
-		"another endpoint":    {"/v1/models", "", 404, ""},
-		"no ticket":           {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
-		"no ticket at last":   {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
-		"a step":              {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
-		"a number too short":  {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
-		"it reads no garbage": {path, "\x00\xff", 200, "Which ticket?"},
+		"another endpoint":              {"/v1/models", "", 404, ""},
+		"no ticket":                     {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
+		"no ticket in the last message": {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
+		"a step":                        {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
+		"a ticket number of one digit":  {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
+		"a body that is not JSON":       {path, "\x00\xff", 200, "Which ticket?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
@@ -87,14 +87,14 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	for range 2000 {
 		_, id, _ := sendRequest(t, u, "/chat/completions", "{}")
 		if seen[id] {
-			t.Fatalf("%s came twice", id)
+			t.Fatalf("two replies have the id %s", id)
 		}
 		seen[id] = true
 	}
 }
 
-// The model finds the lessons in the request, and succeeds with exactly the chance that the truth
-// gives.
+// The simulated model finds the lessons in the request, and its success rate is the chance of the ticket with
+// these lessons.
 func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful one": {"reproduce-before-fixing"}, "a harmful one": {"restart-the-service-first"},
@@ -149,7 +149,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// The usage of a request counts the prompt of a usual agent: a lesson of 40 tokens is no tenth of the cost.
+// The usage of a reply includes the tokens of an agent's usual prompt. Otherwise a lesson of 40 tokens would be a
+// large part of the cost.
 func TestUsageCountsTheUsualPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(last(1))))

@@ -206,7 +206,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
-		t.Errorf("got Lesson %+v, error %v, want no error and Lesson.State = %q", r.Lesson, err, lesson.Paused)
+		t.Errorf("got lesson %+v, error %v, want no error and state %q", r.Lesson, err, lesson.Paused)
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
