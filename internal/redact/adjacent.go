@@ -83,7 +83,7 @@ func (m *matcher) arrowValue(i int) hit {
 
 // typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
 func (m *matcher) typesetArrow(i int) hit {
-	if !startsWith(m.s, i, "→") && !startsWith(m.s, i, "⇒") {
+	if !startsWith(m.s, i, "→") && !startsWith(m.s, i, "⇒") && !startsWith(m.s, i, "➜") && !startsWith(m.s, i, "➡") {
 		return hit{}
 	}
 	return m.afterArrow(i, i+len("→"))
@@ -91,6 +91,9 @@ func (m *matcher) typesetArrow(i int) hit {
 
 // afterArrow matches the value at p after the name that ends before the arrow at i.
 func (m *matcher) afterArrow(i, p int) hit {
+	for i > m.last && m.s[i-1] == '-' {
+		i--
+	}
 	end := m.runStart(i, maxBlanks, signByte)
 	start := m.runStart(end, maxName, nameByte)
 	if start == end {
@@ -202,7 +205,11 @@ func (m *matcher) bareSecret(i int) hit {
 	}
 	start := m.runStart(i, maxName, nameByte)
 	class := classOfWord(s[start:end])
-	m.markColumn(start, end, class)
+	if first := m.runStart(max(m.last, start-1), maxName, alnumByte); class == bareKeyClass && first < start-1 && precedesKey(s[m.last:start]) {
+		m.markColumn(first, end, secretClass)
+	} else {
+		m.markColumn(start, end, class)
+	}
 	if class.isSecret() && class != bareKeyClass {
 		if value := m.valueAfterType(end); value > 0 {
 			return m.value(value, class, shape{})
@@ -214,7 +221,7 @@ func (m *matcher) bareSecret(i int) hit {
 	if class == bareKeyClass && precedesKey(s[m.last:start]) {
 		class = secretClass
 	}
-	if class == bareKeyClass && !m.isKeyOfVendor(start, end) || !class.isSecret() || class == headerClass || class == passwordClass {
+	if class == bareKeyClass && !m.isKeyOfVendor(start, end) && !startsWith(s, end, " for ") || !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
 	}
 	if p := afterPurpose(s, end); p > 0 {
@@ -247,7 +254,7 @@ func (m *matcher) isKeyOfVendor(start, end int) bool {
 // at end. 0 means none.
 func afterPurpose(s []byte, end int) int {
 	const maxLen = 40
-	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") {
+	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0
 	}
 	p := end
@@ -406,10 +413,19 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if bytes.HasPrefix(rest, []byte(" to ")) {
 		return end + len(" to ")
 	}
-	for _, link := range [...]string{" is: ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
+	for _, link := range [...]string{" is: ", " is now ", " is set to ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
 		if at := bytes.Index(rest, []byte(link)); at >= 0 && bytes.IndexByte(rest[:at], '.') < 0 {
 			return end + at + len(link)
 		}
+	}
+	if value := afterPurpose(s, end); value > 0 {
+		return value
+	}
+	if at(s, end) == ' ' && isStrongWord(s, p) {
+		return p
+	}
+	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && isStrongWord(s, end+to+len(" to ")) { // was changed to Hunter2!
+		return end + to + len(" to ")
 	}
 	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(at(s, end+to+len(" to "))) { // was changed to "..."
 		return end + to + len(" to ")
@@ -430,6 +446,14 @@ func (m *matcher) valueAfterName(start, end int) int {
 		return p
 	}
 	return 0
+}
+
+// isStrongWord reports whether the word at p is a generated password, and no address.
+func isStrongWord(s []byte, p int) bool {
+	const maxLen = 40
+	word := bytes.TrimRight(s[p:runEnd(s, p, maxLen, wordByte)], ".,;:!?)")
+	at := bytes.IndexByte(word, '@')
+	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
 // defaultOf returns the position of the default of the variable of Terraform whose block starts at p.

@@ -23,7 +23,7 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.last {
 		return hit{}
 	}
-	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 || s[end-1] == 'l' || s[end-1] == 'I' {
+	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 || s[end-1] == 'l' || s[end-1] == 'I' || startsWith(s, end-len("ifre"), "ifre") {
 		if class := classOfForeign(s[m.last:end]); class != noClass {
 			return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
 		}
@@ -96,16 +96,24 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	if s[i] == '(' {
 		return hit{}
 	}
+	value := skipMarks(s, p)
 	if isPassphraseName(s[start:end]) {
-		if h := m.phrase(skipMarks(s, p)); h.kind != none {
+		if h := m.phrase(value, minPhrase); h.kind != none {
 			return h
 		}
-		sh.literal = sh.literal || isQuote(at(s, skipMarks(s, p)))
+		sh.literal = sh.literal || isQuote(at(s, value))
+	}
+	if isQuote(at(s, value)) {
+		if h := m.phrase(value+1, minQuotedPhrase); h.kind != none {
+			return h
+		}
 	}
 	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
 		return h
 	}
 	tight := end == i && at(s, p) > ' ' && s[i] == '='
+	word := s[p:runEnd(s, p, maxName, nameByte)]
+	sh.dotted = tight && (sh.literal || m.isFlag(start) || numberedPart(word)) && !isReferenceOfCode(word)
 	if sh.connection = tight && m.inConnection(start); !tight || sh.connection {
 		return hit{}
 	}
@@ -114,6 +122,16 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 		return hit{}
 	}
 	return h
+}
+
+// isFlag reports whether the name at start belongs to a flag: --password=, --set auth.password=.
+func (m *matcher) isFlag(start int) bool {
+	const maxLen = 40
+	word := m.s[m.runStart(start, maxLen, wordByte):start]
+	if len(word) > 0 {
+		return bytes.HasPrefix(word, []byte("--"))
+	}
+	return bytes.HasSuffix(m.s[m.last:start], []byte("--set "))
 }
 
 // passValue matches the password after the name "pass" and the sign at i. "pass" is also a result of
@@ -207,6 +225,9 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	p = skipMarks(s, p)
 	if class == headerClass {
 		return m.header(p, sh.keyed)
+	}
+	if class != passwordClass && s[i] != '>' && at(s, p) == '<' { // Token: <...>
+		p++
 	}
 	if s[i] == '>' && at(s, p) == '\n' { // <token>, then the token on its own line
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)

@@ -7,7 +7,8 @@ import "bytes"
 // foreignPassword reports whether a text ends in a word for "password" in a language with letters
 // beyond ASCII.
 func foreignPassword(s []byte) bool {
-	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña"} {
+	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre",
+		"WLAN-Schlüssel", "WPA-Schlüssel", "Netzwerkschlüssel"} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}
@@ -18,7 +19,8 @@ func foreignPassword(s []byte) bool {
 // foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in another
 // language. The word for "key" alone is also a cache key or a column.
 func foreignToken(s []byte) bool {
-	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API",
+	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
+		"私钥", "私鑰", "シークレットキー", "jeton d'accès",
 		"API-Schlüssel", "Zugangsschlüssel", "Zugriffsschlüssel", "clé API", "clé d'API", "Clé API", "clave API", "clave de API", "Clave de API", "chave API", "chave de API", "chiave API"} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
@@ -42,6 +44,11 @@ var linkWords = []struct {
 	{" lautet ", "ennwort", passwordClass},
 	{" ist ", "chlüssel", secretClass},
 	{" lautet ", "chlüssel", secretClass},
+	{" lautet ", "oken", secretClass},
+	{" ist ", "oken", secretClass},
+	{" est ", "oken", secretClass},
+	{" es ", "oken", secretClass},
+	{" est ", "accès", secretClass},
 	{" est ", " API", secretClass},
 	{" es ", " API", secretClass},
 	{"是", "密码", passwordClass},
@@ -103,7 +110,7 @@ func (m *matcher) foreignLabel(start int) bool {
 		return false
 	}
 	before := m.s[from:start]
-	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
+	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}

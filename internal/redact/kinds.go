@@ -279,7 +279,7 @@ func others(t *[kindCount]rule) {
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
 			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
 			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
-			{name: "→", bytes: "\xe2", prev: named, next: anyOf("\x86\x87"), check: (*matcher).typesetArrow},
+			{name: "→", bytes: "\xe2", prev: named, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
 			{name: "user / password", bytes: "/", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).loginPair},
 			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).remarked},
 			{name: "password", bytes: "sS", prev: anyOf("sS"), next: anyOf("wWpP_kK "), check: (*matcher).bareName},

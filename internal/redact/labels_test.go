@@ -13,7 +13,8 @@ func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{
 		"CLOUD_TOKEN → ", "API_SECRET ⇒ ", "api token -> ", "| Mail key | ", "| Maps API key | `", "the upload key ", "this is my key ",
-		"the secret for our billing hook: ", "token of the second robot: ", "secret (staging): ", "api key (old) - ",
+		"CLOUD_TOKEN ➜ ", "CLOUD_TOKEN --> ", "Token: <", "key for the robot: ", "jeton : ", "le jeton d'accès est ", "Der Token lautet ",
+		"私钥：", "секретный ключ: ", "| robot | api key |\n|---|---|\n| r2 | ", "the secret for our billing hook: ", "token of the second robot: ", "secret (staging): ", "api key (old) - ",
 		"API-Schlüssel: ", "Zugangsschlüssel = ", "clé API : ", "chave de API: ", "Der API-Schlüssel lautet ", "API キー: ", "APIキーは", "令牌为 ", "access token 是 ",
 	} {
 		if out := New(true).Text(label + alnum40 + "` | x"); strings.Contains(out, alnum40[:12]) {
@@ -31,7 +32,8 @@ func TestNamesWithoutASecretAreKept(t *testing.T) {
 		"API_TOKEN → see the vault", "token -> tokenizer", "we log in with a name / a password", "either / or",
 		"passphrase: the words must be in small letters", "Passphrase: required for every release",
 		`f("bob", "hunter22")`, "token=HTTPServerV2Handlers", "ghp_" + strings.Repeat("x", 36),
-		"10.0.0.0/8 and 192.168.0.0/16 are private",
+		`password: "choose a new one"`, `password = "fields do not match"`, "password for the site: see below", "run --password=config.db1.pass",
+		"fe80::/10 is local", "tokens of “quoted” words", "10.0.0.0/8 and 192.168.0.0/16 are private",
 	} {
 		if out := New(true).Text(text); out != text {
 			t.Errorf("got %q, want %q", out, text)
@@ -55,6 +57,20 @@ func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
 		`HTTPBasicAuth("carla", "moon77light")`:          "moon77light",
 		`requests.get(u, auth=("carla", "moon77light"))`: "moon77light",
 		"echo carla:Mond.77 | chpasswd":                  "Mond.77",
+		"password for staging: Mond!77licht":             "Mond!77licht",
+		"the password is now Mond.77!licht":              "Mond.77!licht",
+		"user carla, password Mond!77licht.":             "Mond!77licht",
+		"changed the password from x to Mond!77licht":    "Mond!77licht",
+		`password: "paper cloud engine violet"`:          "paper cloud engine violet",
+		"wget --password=Mond.7x u":                      "Mond.7x",
+		"helm install --set db.password=Mond.7x r":       "Mond.7x",
+		"docker run -e DB_PASSWORD=Mond.7licht i":        "Mond.7licht",
+		"- name: DB_PASSWORD\n  value: Mond.7x":          "Mond.7x",
+		"パスワードは「Mond77licht」です":                          "Mond77licht",
+		"the password is “Mond77licht”":                  "Mond77licht",
+		"hasło: Mond77licht":                             "Mond77licht",
+		"WLAN-Schlüssel: Mond77licht":                    "Mond77licht",
+		"SID_TOKEN=kQmZbxWPTRvLcNdfGhJsYoiEaU7u":         "kQmZbxWPTRvLcNdfGhJsYoiEaU7u",
 		"API_TOKEN=bxkqrtzwfe123456":                     "bxkqrtzwfe123456",
 	} {
 		if out := New(true).Text(text); strings.Contains(out, password) {

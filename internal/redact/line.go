@@ -109,11 +109,17 @@ func isSetting(v []byte, tight bool) bool {
 		inner = inner || isDigit(c) && isAlnum(at(v, i+1)) && !isDigit(at(v, i+1))
 	}
 	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
-	low := bytes.ToLower(v)
-	if path && (!tight && !inner && !numberedPart(v) || bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))) { // config.db1.password
+	if path && (!tight && !inner && !numberedPart(v) || isReferenceOfCode(v)) {
 		return false
 	}
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
+}
+
+// isReferenceOfCode reports whether v names a variable with a password, such as config.db1.password and
+// process.env.DB_PW1.
+func isReferenceOfCode(v []byte) bool {
+	low := bytes.ToLower(v)
+	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))
 }
 
 // numberedPart reports whether a part between dots begins with a digit, as no name of code does.
@@ -149,12 +155,15 @@ func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }
 
-// phrase matches the words of a passphrase from p to the end of the line: three to eight words of small
-// letters and digits, none of them a word that links other words in a sentence.
-func (m *matcher) phrase(p int) hit {
-	const minWords, maxWords, maxLen, minWord = 3, 8, 96, 3
+// Minimum numbers of words of a passphrase: after the name passphrase, and in quotes after another name.
+const minPhrase, minQuotedPhrase = 3, 4
+
+// phrase matches the words of a passphrase from p to the end of the line or to a quote: up to eight words of
+// small letters and digits, none of them a word that links other words in a sentence.
+func (m *matcher) phrase(p, minWords int) hit {
+	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.s[p:min(len(m.s), p+maxLen)]
-	if end := bytes.IndexAny(area, "\r\n"); end >= 0 {
+	if end := bytes.IndexAny(area, "\r\n\"'`\x10\x11\x12\x13"); end >= 0 {
 		area = area[:end]
 	}
 	area = bytes.TrimRight(area, " \t.")
@@ -167,7 +176,7 @@ func (m *matcher) phrase(p int) hit {
 			return hit{}
 		}
 		switch string(word) {
-		case "the", "and", "for", "not", "was", "were", "has", "have", "must", "should", "can", "cannot", "will", "with", "without", "from", "your", "this", "that", "when", "which", "are", "used", "required", "please", "enter", "missing":
+		case "the", "and", "for", "not", "was", "were", "has", "have", "must", "should", "can", "cannot", "will", "with", "without", "from", "your", "this", "that", "match", "reset", "change", "when", "which", "are", "used", "required", "please", "enter", "missing":
 			return hit{}
 		}
 	}

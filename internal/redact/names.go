@@ -94,7 +94,7 @@ var nameEndings = func() (t endings) {
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
 		{basicClass, "=auth basicauth"},
 		{headerClass, "authorization cookie"},
-		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
+		{secretClass, "credential credentials secret token =jeton apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
 		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds"},
 		{bareKeyClass, "=key"},

@@ -223,7 +223,7 @@ func (m *matcher) ipv6(i int) hit {
 		return hit{}
 	}
 	a, err := netip.ParseAddr(string(s[start:end]))
-	if err != nil || a.IsLoopback() || a.IsUnspecified() {
+	if err != nil || a.IsLoopback() || a.IsUnspecified() || end-start < len("abcd:efgh::") && s[end-1] == ':' && at(s, end) == '/' { // fe80::/10 is a range
 		return hit{}
 	}
 	return hit{start, end, ip}

@@ -28,7 +28,7 @@ func (m *matcher) pair(i int) hit {
 	case class == headerClass:
 		h = m.header(p, keyed)
 	default:
-		h = m.value(p, class, shape{keyed: keyed})
+		h = m.value(p, class, shape{keyed: keyed, dotted: !keyed})
 	}
 	if h.kind != none && isProse(class, s[h.start:h.end]) {
 		return hit{}

@@ -127,7 +127,7 @@ func (m *matcher) labelAbove(start int) bool {
 func (m *matcher) labelAfter(end int) bool {
 	const window = 32
 	rest, _, _ := bytes.Cut(m.s[end:min(len(m.s), end+window)], []byte("\n"))
-	for _, link := range [...]string{" is my ", " is our ", " is his ", " is her ", " is the "} {
+	for _, link := range [...]string{" is my ", " is our ", " is his ", " is her ", " is the ", " ist meine ", " ist die ", " est mon ", " es mi "} {
 		if words, found := bytes.CutPrefix(rest, []byte(link)); found {
 			return slices.ContainsFunc(bytes.Fields(words), func(word []byte) bool { return wordsOfPhone.has(bytes.TrimRight(word, ".,;:!)")) })
 		}

@@ -138,6 +138,9 @@ func typeset(s []byte, i int) (c byte, w int) {
 		return ' ', 3
 	case s[i] == 0xe2 && second == 0x80 && third >= 0x90 && third <= 0x93: // hyphens and dashes
 		return '-', 3
+	case s[i] == 0xe2 && second == 0x80 && third >= 0x9c && third <= 0x9e, // “, ” and „
+		s[i] == 0xe3 && second == 0x80 && third >= 0x8c && third <= 0x8f: // brackets that quote in East Asia
+		return '"', 3
 	case s[i] == 0xef && second == 0xbc && third > 0x80: // U+FF01 to U+FF3F
 		return third - 0x60, 3
 	case s[i] == 0xef && second == 0xbd && third >= 0x80 && third <= 0x9e: // U+FF40 to U+FF5E

@@ -190,7 +190,10 @@ func isShortToken(v []byte) bool {
 // isUnspeakable reports whether v, the value of a token's name, is letters and digits with a run of
 // consonants that words do not have, as in a generated token with all digits together.
 func isUnspeakable(v []byte) bool {
-	const minLen, minRun, minDigits = 16, 5, 2
+	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
+	if len(v) >= minMixed && hasDigit(v) && span(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
+		return true
+	}
 	if len(v) < minLen || span(v, 0, alnumByte) < len(v) {
 		return false
 	}
