@@ -5,17 +5,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page. If
-// several attempts have the same answer, the budget is not the cause.
+// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page, an option
+// of a command, a further word of a search. If several attempts have the same answer, the budget is not the
+// cause.
 
 // Number of attempts with the same answer that make a loop.
 const (
 	minFailedAttempts  = 3
-	minSuccessAttempts = 4
+	minSuccessAttempts = 3
 )
 
 // attempts counts the newest call and the calls directly before that have the same result and differ from
@@ -68,7 +70,7 @@ func looseKey(tool, args string) uint32 {
 
 // looseKey is the function looseKey for an analysed call.
 func (c *toolCall) looseKey(tool, args string) uint32 {
-	if !c.isComplete(args) || !strings.ContainsAny(args, "0123456789") && !strings.Contains(args, "oken") && !strings.Contains(args, "ursor") {
+	if !c.isComplete(args) {
 		return 0
 	}
 	loose, changed := c.args, false
@@ -105,10 +107,18 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	switch v.kind {
 	case stringValue:
 		text := v.text()
-		if isShellKey(k) {
-			if cmd, changed := c.phrases.looseCommand(text); changed {
+		if isShellKey(k) && c.kind == kindExec {
+			cmd, changed := c.phrases.looseCommand(text)
+			cmd, plain := withoutOptions(cmd)
+			if changed || plain {
 				return lenientValue{kind: stringValue, raw: cmd}, true
 			}
+		}
+		if sql, ok := sqlSpelling(k, text); ok {
+			return lenientValue{kind: stringValue, raw: withoutLimit(sql)}, true
+		}
+		if c.searches() && isQueryKey(k) {
+			return lenientValue{kind: stringValue, raw: longestWord(text)}, true
 		}
 		return lenientValue{}, c.phrases.isKey("cursor", k) || c.phrases.isKey("budget", k) && isBudget(text) && !c.phrases.isKey("position", k)
 	case numberValue:
@@ -116,9 +126,47 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	case arrayValue: // view_range
 		isNoNumber := func(e lenientValue) bool { return e.kind != numberValue }
 		return lenientValue{}, c.phrases.isKey("budget", k) && !slices.ContainsFunc(v.vals, isNoNumber)
-	case noValue, boolValue, objectValue:
+	case boolValue: // a search without regard to case
+		return lenientValue{}, c.kind == kindSearch
+	case noValue, objectValue:
 	}
 	return v, false
+}
+
+// searches reports whether a call looks for a text, so that its arguments are words of a search.
+func (c *toolCall) searches() bool {
+	return c.kind == kindSearch || c.kind == kindWeb || c.kind == kindOther && !c.mayChange()
+}
+
+// isQueryKey reports whether an argument holds the words of a search.
+func isQueryKey(key string) bool {
+	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
+}
+
+// longestWord returns the longest word of a search, in small letters. The word is what the search looks for;
+// searches with further or fewer words look for the same.
+func longestWord(text string) string {
+	word := ""
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }) {
+		if len(w) > len(word) {
+			word = w
+		}
+	}
+	if word == "" {
+		return text
+	}
+	return word
+}
+
+// withoutOptions returns a command line without the options of its commands that have no value. plain is false for a line with
+// quotes or operators other than pipes and lists, which stays as it is.
+func withoutOptions(cmd string) (short string, plain bool) {
+	if !isPlainLine(cmd) || strings.ContainsAny(cmd, "'\"\\\n") {
+		return cmd, false
+	}
+	words := strings.Fields(cmd)
+	words = slices.DeleteFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' && !strings.ContainsAny(w, "=0123456789") })
+	return strings.Join(words, " "), true
 }
 
 // looseCommand returns a command line without the numbers of its budgets: "curl --retry 3 x".
@@ -131,7 +179,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 		flag, value, ok := strings.Cut(w, "=")
 		switch {
 		case ok && isBudget(value) && p.inList("budget-option", flag):
-			words[i] = flag + "=0"
+			words[i] = ""
 		case i > 0 && isBudget(w) && p.inList("budget-option", words[i-1]),
 			strings.HasPrefix(w, "-") && isNumber(w[1:]):
 			words[i] = "0"
@@ -145,7 +193,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	if !changed {
 		return cmd, false
 	}
-	return strings.Join(words, " "), true
+	return oneSpace(strings.Join(words, " ")), true
 }
 
 // isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.

@@ -40,6 +40,15 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		"levels of an option":  {lines(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
 		"time-outs":            {lines(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
 		"limits, two words":    {lines(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
+		"options":              {lines(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
+		"options, one attempt": {lines(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"words of a search":    {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
+		"other searches":       {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
+		"folders of a search":  {each("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
+		"modes of a search":    {each("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
+		"rows of a statement":  {each("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
+		"three pages":          {each("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
+		"two pages":            {each("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
 		"pages":                {lines(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {

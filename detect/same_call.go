@@ -144,8 +144,14 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
 			cmd, _ := c.phrases.looseCommand(c.commandText())
+			if c.kind == kindExec {
+				cmd, _ = withoutOptions(cmd)
+			}
 			cmd, _ = c.phrases.spelling(cmd)
 			words = longest(words, cmd)
+		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):
+			words = longest(words, sqlNames(c.args.vals[i].text()))
+		case c.args.vals[i].kind == stringValue && c.searches() && isQueryKey(k):
 		default:
 			words = c.args.vals[i].literals(words)
 		}
@@ -209,6 +215,8 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 		text := v.text()
 		if c.phrases.isKey("command", key) {
 			text = c.commandSpelling(text, isShellKey(key))
+		} else if sql, ok := sqlSpelling(key, text); ok {
+			text = sql
 		}
 		return xxhash.Sum64String(strings.TrimSpace(text))
 	case objectValue:

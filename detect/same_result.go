@@ -49,7 +49,10 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 		}
 		if isDate(t[i:]) {
 			dst = append(dst, '#')
-			i += dateLen
+			if i += dateLen; t[i+3] != ':' { // the time in the name of a file: 2006-01-02T15_04_05
+				for i++; i < len(t) && (isDigit(t[i]) || strings.IndexByte("_-.Z", t[i]) >= 0); i++ {
+				}
+			}
 			continue
 		}
 		if isUUID(t[i:]) {
@@ -72,7 +75,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 			}
 			j++
 		}
-		if word := t[i:j]; digits > 0 && p.volatile(word, digits, t[:i], t[j:]) {
+		if word := t[i:j]; digits > 0 && p.volatile(word, digits, t[:i], t[j:]) || isTemporaryName(t[:i], word) {
 			dst = append(dst, '#')
 		} else {
 			dst = append(dst, word...)
@@ -80,6 +83,29 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 		i = j
 	}
 	return dst
+}
+
+// isTemporaryName reports whether a word is the random part of a name in a folder for temporary files:
+// /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2.
+func isTemporaryName(before, word string) bool {
+	const minLen, maxLen, mixed = 6, 12, 2
+	if len(word) < minLen || len(word) > maxLen {
+		return false
+	}
+	if strings.HasSuffix(before, "/tmp.") {
+		return true
+	}
+	path := before[strings.LastIndexAny(before, " '\"(=")+1:]
+	if !strings.Contains(path, "/tmp/") && !strings.HasPrefix(path, "/var/folders/") {
+		return false
+	}
+	digits := 0
+	for i := range len(word) {
+		if isDigit(word[i]) {
+			digits++
+		}
+	}
+	return digits >= mixed && len(word)-digits >= mixed
 }
 
 // endsWithIDLabel reports whether the id of a request or a trace follows.
@@ -114,7 +140,7 @@ const dateLen = len("2006-01-02")
 // isDate reports whether s begins with a date, followed by a time of day.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
-		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && s[dateLen+3] == ':'
+		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)
 }
 
 const uuidLen = 36

@@ -75,7 +75,7 @@ func (p *phrases) program(words []string) (string, []string) {
 			}
 		case w == "timeout" && len(words) > 0 && strings.EqualFold(words[0], "/t"): // Windows
 			return w, words
-		case w == "timeout" || w == "nice":
+		case w == "timeout" || w == "nice" || w == "stdbuf" || w == "ionice":
 			for len(words) > 0 && words[0] != "" && (words[0][0] == '-' || isDigit(words[0][0])) {
 				words = words[1:]
 			}

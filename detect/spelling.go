@@ -65,8 +65,13 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		case prog == "cd" && len(parts) == 0:
 			set = append(set, strings.Join(args, " "))
 			continue
+		case prog == "set" && len(parts) == 0: // options of the shell
+			continue
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
+		}
+		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // the exit code alone
+			continue
 		}
 		after := strings.Replace(c.After, ";", "&&", 1)
 		if len(parts) == 0 {
@@ -78,6 +83,9 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 			filters = 0
 		}
 		words := append([]string{p.programSpelling(name)}, args...)
+		if len(words) > 2 && words[0] == "python" && words[1] == "-m" { // python -m pip
+			words = words[2:]
+		}
 		words = slices.DeleteFunc(words, func(w string) bool { return p.inList("program wordy", w) })
 		for i, w := range words {
 			if len(w) > 1 && !strings.Contains(w, "://") { // a folder
@@ -94,7 +102,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 
 // programSpelling returns the name of a program without the version of an interpreter: python3.12.
 func (p *phrases) programSpelling(name string) string {
-	if base := strings.TrimRight(name, "0123456789."); base != name && p.inList("program interprets", base) {
+	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
 	}
 	return name

@@ -9,7 +9,8 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		"make all 2>&1", "make all 2>&1 | tail -20", "make all | tail -n 5", "cd /repo && make all", "cd web; make all", "make all;",
 		"CI=1 make all", "env CI=1 make all", `bash -lc "make all"`, "sh -c 'make all'", "sudo make all", "make 'all'", `make "all"`,
 		"/usr/bin/make all", "make   all  # once more", "timeout 60 make all", "cd /repo && CI=1 make all 2>&1 | tail -20",
-		"make all 2>&1 | head -50 | cat", "make all --silent", "make all --", "make all/",
+		"make all 2>&1 | head -50 | cat", "make all --silent", "make all --", "make all/", "set -e; make all", "stdbuf -oL make all",
+		"make all || true",
 	} {
 		if got := loopsIn(t, bash("make all", failed), bash(other, failed)); got != 1 {
 			t.Errorf("%s after make all: %d warnings, want 1", other, got)
@@ -21,6 +22,11 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	missing := "ModuleNotFoundError: No module named 'yaml'"
 	if got := loopsIn(t, bash("python3 a.py", missing), bash("python a.py", missing)); got != 1 {
 		t.Errorf("python a.py after python3 a.py: %d warnings, want 1", got)
+	}
+	for _, other := range []string{"pip3 install a9", "python3 -m pip install a9"} {
+		if got := loopsIn(t, bash("pip install a9", missing), bash(other, missing)); got != 1 {
+			t.Errorf("%s after pip install a9: %d warnings, want 1", other, got)
+		}
 	}
 	list := call("shell", `{"command":["bash","-lc","make all"]}`, failed)
 	if got := loopsIn(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {

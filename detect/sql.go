@@ -1,0 +1,68 @@
+package detect
+
+import (
+	"slices"
+	"strings"
+)
+
+// sqlWords are words of SQL, with which statements begin and which have no meaning of their own in a statement.
+const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
+	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
+
+// isSQL reports whether an argument holds a statement of SQL.
+func isSQL(key, text string) bool {
+	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
+		return false
+	}
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	switch strings.ToLower(first) {
+	case "select", "insert", "update", "delete", "with", "describe", "explain", "alter", "drop", "create":
+		return strings.TrimSpace(rest) != ""
+	}
+	return false
+}
+
+// sqlSpelling returns a statement of SQL in a form in which other spellings are equal: in small letters outside
+// of quotes, with single blanks, and without the semicolon. ok is false for another text.
+func sqlSpelling(key, text string) (statement string, ok bool) {
+	if !isSQL(key, text) {
+		return "", false
+	}
+	var b strings.Builder
+	quote := byte(0)
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c >= 'A' && c <= 'Z':
+			c |= 0x20
+		}
+		b.WriteByte(c)
+	}
+	return strings.TrimRight(oneSpace(b.String()), "; "), true
+}
+
+// withoutLimit returns a statement without the number of rows at its end.
+func withoutLimit(statement string) string {
+	if i := strings.LastIndex(statement, " limit "); i >= 0 && isNumber(strings.TrimSpace(statement[i+len(" limit "):])) {
+		return statement[:i]
+	}
+	return statement
+}
+
+// sqlNames returns the words of a statement that every spelling holds: words in small letters that are no words
+// of SQL.
+func sqlNames(statement string) string {
+	words := strings.FieldsFunc(statement, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+	words = slices.DeleteFunc(words, func(w string) bool {
+		return w != strings.ToLower(w) || isNumber(w) || strings.Contains(sqlWords, " "+w+" ")
+	})
+	return strings.Join(words, " ")
+}
