@@ -158,8 +158,8 @@ func longestWord(text string) string {
 	return word
 }
 
-// withoutOptions returns a command line without the options of its commands that have no value. plain is false for a line with
-// quotes or operators other than pipes and lists, which stays as it is.
+// withoutOptions returns a command line without the options of its commands that have no value. plain is false
+// for a line with quotes or operators other than pipes and lists, which stays as it is.
 func withoutOptions(cmd string) (short string, plain bool) {
 	if !isPlainLine(cmd) || strings.ContainsAny(cmd, "'\"\\\n") {
 		return cmd, false

@@ -85,7 +85,9 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))
 	case "unknown-answer", "choice", "own-wish", "about-answer":
-		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. Which one do you want?"))
+		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
+	case "offer":
+		return fmt.Sprint(p.readTurn("the small one instead", "the small one instead", "The sizes are here: "+text+"?"))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
 	case "budget-option":

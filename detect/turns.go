@@ -94,7 +94,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "pasted-failure"
 	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
-	case asksQuestion(previous) && p.chooses(opening, turn):
+	case asksQuestion(previous) && p.chooses(opening, turn), p.offersChoice(previous) && p.choosesAnother(opening, turn):
 		return Neutral, "choice"
 	case turn.hasPhrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
@@ -145,6 +145,22 @@ func (p *phrases) chooses(opening string, turn *personText) bool {
 		rest = strings.TrimLeft(after, " ,.!")
 	}
 	return startsWord(rest, p.lists["own-wish"]...)
+}
+
+// offersChoice reports whether the agent ended with a question that offers several things.
+func (p *phrases) offersChoice(previous string) bool {
+	return asksQuestion(previous) && hasPhrase(strings.ToLower(tail(previous)), p.lists["offer"]...)
+}
+
+// choosesAnother reports whether a turn after an offer takes another thing, or one of the things: "the blue one
+// instead", "no, economy". Words about the agent or about its answer are an opinion, and so is an order not to
+// do a thing.
+func (p *phrases) choosesAnother(opening string, turn *personText) bool {
+	if turn.hasPhrase(p.lists["about-answer"]...) || turn.hasPhrase("you", "your", "wrong", "incorrect", "never") && !startsWord(opening, "can you", "could you") {
+		return false
+	}
+	return p.asksAnother(turn) || begins(opening, p.lists["no"], p.lists["not-a-no"]) && !p.declines(opening, "") ||
+		startsWord(opening, "let's go with", "i don't want", "i don't need", "i won't", "neither")
 }
 
 // declines reports whether a "no" at the start of a turn only answers the agent's question: the person

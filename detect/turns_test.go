@@ -166,3 +166,29 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		}
 	}
 }
+
+// An answer to an offer of several things is a choice. Words about the agent's work, and an answer to another
+// question, stay a correction.
+func TestChoiceAfterAnOffer(t *testing.T) {
+	t.Parallel()
+	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
+	for words, want := range map[string]detect.Feeling{
+		"the lamp instead of the desk":                   detect.Neutral,
+		"no, the lamp is fine":                           detect.Neutral,
+		"neither, show me a chair":                       detect.Neutral,
+		"no, that is wrong, I asked for a chair":         detect.Rejection,
+		"no, you took the wrong lamp, take that instead": detect.Rejection,
+	} {
+		if got := detect.ReadTurn(words, words, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
+			t.Errorf("%q after the offer: got %+v, want %s", words, got, want)
+		}
+	}
+	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
+		t.Errorf("after work: got %+v, want a correction", got)
+	}
+	for _, words := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
+		if got := detect.ReadTurn(words, words, "It is done. Anything else?"); got.Feeling != detect.Thanks {
+			t.Errorf("%q: got %+v, want thanks", words, got)
+		}
+	}
+}
