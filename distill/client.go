@@ -28,7 +28,8 @@ type ClientOptions struct {
 type client struct {
 	o             ClientOptions
 	noFormat      atomic.Bool // the server does not support response_format: the prompt contains the schema
-	noTemperature atomic.Bool // the server refuses temperature or cache_control
+	noTemperature atomic.Bool // the server refuses temperature
+	noCache       atomic.Bool // the server refuses cache_control
 }
 
 // Limits of a reply, and of a wait that a server requests.
@@ -79,7 +80,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	}()
 	var last error
 	pause := firstPause
-	noFormat, noTemperature := c.noFormat.Load(), c.noTemperature.Load()
+	noFormat, noTemperature, noCache := c.noFormat.Load(), c.noTemperature.Load(), c.noCache.Load()
 	for try := range maxTries {
 		if try > 0 {
 			if err := c.o.Wait(ctx, c.withJitter(pause)); err != nil {
@@ -87,11 +88,12 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			}
 			pause = max(firstPause, min(2*pause, time.Minute))
 		}
-		text, u, err := c.send(ctx, noFormat, noTemperature, system, user, name, schema)
+		text, u, err := c.send(ctx, noFormat, noTemperature, noCache, system, user, name, schema)
 		used.add(u)
 		if err == nil {
 			c.noFormat.Store(noFormat) // only a request that worked shows what the server supports
 			c.noTemperature.Store(noTemperature)
+			c.noCache.Store(noCache)
 			if err = decode(text, out); err == nil {
 				return used, nil
 			}
@@ -103,8 +105,11 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			return used, ctx.Err()
 		case errors.As(err, &status) && status.ofSession():
 			return used, fmt.Errorf("%w: %w", errSetAside, err)
+		case errors.As(err, &status) && status.refusesRequest() && !noCache && strings.Contains(status.body, "cache_control"):
+			noCache, pause = true, 0
 		case errors.As(err, &status) && status.refusesRequest() && !noTemperature && (noFormat || wordList("optional parameters").within(strings.ToLower(status.body))):
 			noTemperature, pause = true, 0
+			noCache = noCache || !strings.Contains(status.body, "temperature") // the answer does not name the parameter
 		case errors.As(err, &status) && status.refusesRequest() && !noFormat:
 			noFormat, pause = true, 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.retryable():
@@ -140,7 +145,7 @@ type chatReply struct {
 }
 
 // send sends one request.
-func (c *client) send(ctx context.Context, noFormat, noTemperature bool, system, user, name string, schema any) (string, Usage, error) {
+func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool, system, user, name string, schema any) (string, Usage, error) {
 	body := map[string]any{"model": c.o.Model}
 	if !noTemperature {
 		body["temperature"] = 0
@@ -156,7 +161,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature bool, system,
 	}
 	// The stable prompt comes first and the session last, so that the provider caches the prompt.
 	var prompt any = system
-	if low := strings.ToLower(c.o.Model); !noTemperature && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
+	if low := strings.ToLower(c.o.Model); !noCache && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
 		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
 	}
 	body["messages"] = []map[string]any{{"role": "system", "content": prompt}, {"role": "user", "content": user}}

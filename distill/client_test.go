@@ -205,3 +205,17 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 		t.Errorf("%v, asked %d times, waits %v", err, len(s.bodies), waits)
 	}
 }
+
+// A server that refuses temperature keeps the cache mark of the prompt, and a server that refuses the mark keeps
+// temperature 0.
+func TestRefusedParameterIsTheOnlyOneDropped(t *testing.T) {
+	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
+		s := &server{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skip}}
+		if _, _, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) { o.Model = "claude-x" }); err != nil {
+			t.Fatal(err)
+		}
+		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
+			t.Errorf("after a refusal of %s: got %s, want a request with %s alone", refused, second, kept)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 		case t.tool == s.tool && t.succeeded() && s.shell == nil:
 			return out
 		case s.shell != nil && t.shell != nil && t.failed():
-			if f, ok := compare(s.blamedCommand(), t.shell.main()); ok {
+			if f, ok := compare(s.blamedCommand(), t.shell.main(), s.text); ok {
 				out = append(out, f)
 			} else if by, ok := t.shell.main().runs(s.blamedCommand()); ok {
 				out = append(out, Fix{Kind: fixProgram, Param: s.blamedCommand().program, Other: by})

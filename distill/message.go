@@ -125,15 +125,13 @@ func (l *scanner) kind(word string, quoted bool) wordKind {
 // token reads the word between two places.
 func (l *scanner) token(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
+	shown := l.line[at:next]
 	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
 		lo += dot + 1 // skip the module of an exception
+		shown = l.line[lo:next]
 	}
 	word := l.line[lo:hi]
 	kind := l.kind(word, lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0)
-	shown := l.line[at:next]
-	if lo > at+1 {
-		shown = l.line[lo:next]
-	}
 	switch {
 	case word == "":
 		if at > l.to {

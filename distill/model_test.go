@@ -578,3 +578,30 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 		t.Errorf("the judge sees no existing lesson:\n%s", last)
 	}
 }
+
+// The prompt of a question is equal for all sessions and comes first, so that a provider caches the prompt. The
+// session follows.
+func TestPromptIsEqualForAllSessions(t *testing.T) {
+	b := newBench(t)
+	for i := range 3 {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Build quay %d.", i)), ran("make quay", fmt.Sprintf("make: quay %d failed badly", i), 2))
+	}
+	answer := routine("failure", noLessons)
+	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	if _, _, err := judged(t, b, s); err != nil {
+		t.Fatal(err)
+	}
+	sessions := map[string]int{} // by prompt
+	for _, a := range s.judgeRequest {
+		first, _ := a.Body["messages"].([]any)[0].(map[string]any)
+		if first["role"] != "system" || strings.Contains(a.System, "quay") || !strings.Contains(a.User, "quay") {
+			t.Errorf("got the prompt %.80q and the session %.80q, want the session in the last message alone", a.System, a.User)
+		}
+		sessions[a.System]++
+	}
+	for prompt, n := range sessions {
+		if n != 3 {
+			t.Errorf("got the prompt %.80q for %d sessions, want 3", prompt, n)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 				hint = name
 				continue
 			}
-			if f, ok := compare(broken, c); ok {
+			if f, ok := compare(broken, c, s.text); ok {
 				return f, true
 			}
 		}
@@ -110,8 +110,9 @@ func (s *step) blamedCommand() *command {
 
 // optionOf returns the one option that made the difference. values is the number of other words of
 // the working command. A short option with a value makes no sense without the value, which is
-// private. An omitted option is rarely explained by its error.
-func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
+// private. An omitted option is rarely explained by its error. An option that the error names may have another
+// name in this program.
+func optionOf(from, to *command, a, b []string, values int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
 	switch {
@@ -121,10 +122,18 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 		return Fix{}, false
 	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
+	case len(removed) == 1 && len(added) == 1 && values == 0 && namesOption(text, removed[0]):
+		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0], How: removed[0]}, true
 	case len(removed) == 1 && len(added) == 0 && values == 0 && len(removed[0]) > 2:
 		return Fix{Kind: fixFlags, Param: from.name(), Other: removed[0], How: "without"}, true
 	}
 	return Fix{}, false
+}
+
+// namesOption reports whether an error names an option of the command: unexpected argument '--glob-all' found.
+func namesOption(text, option string) bool {
+	const minLen = 3
+	return len(option) >= minLen && strings.Contains(text, option)
 }
 
 // risky reports whether an option turns a check off. Success after a check was turned off does not
@@ -134,14 +143,15 @@ func risky(f string) bool {
 	return wordList("risky options")[low] || wordList("risky words").within(low)
 }
 
-// compare returns the difference of another command for the same purpose.
-func compare(from, to *command) (Fix, bool) {
+// compare returns the difference of another command for the same purpose. text is the error of the first
+// command.
+func compare(from, to *command, text string) (Fix, bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
 	both := countCommon(others, rest)
 	switch {
 	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
-		return optionOf(from, to, a, b, len(others)-both)
+		return optionOf(from, to, a, b, len(others)-both, text)
 	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && both > 0 && both == len(rest):
 		if from.subcommand() != "" && to.subcommand() == "" || !sameFamily(from.program, to.program) {
 			return Fix{}, false

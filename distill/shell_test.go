@@ -22,6 +22,8 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	learned(t, []lessonCase{
 		{"an option more", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
 		{"an option less", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
+		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)}},
+		{"another option that no error names", "", []event{ran("rg --hidden rows", "error: the search was ended by the operator", 2), ran("rg --text rows", "ok", 0)}},
 		{"a folder before it", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
 		{"as another user", "run-docker-build-with-pull", []event{ran("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), ran("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{ran("go build ./...", "error: the compiler for this package was not found", 1), ran("CGO_ENABLED=0 go build ./...", "ok", 0)}},

@@ -68,6 +68,8 @@ func (g *group) variant() string {
 		return "bounds"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
+	case f.Kind == fixFlags && strings.HasPrefix(f.How, "-"):
+		return "instead"
 	case f.Kind == fixLookup || f.Kind == fixFlags:
 		return f.How // part, or without
 	}

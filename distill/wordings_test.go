@@ -36,6 +36,7 @@ func TestWordingOfEachKind(t *testing.T) {
 		{refused("close_account", `{"account":"W77812"}`, "account cannot be closed with an unpaid balance"), took("settle_account", `{"account":"W77812"}`), took("close_account", `{"account":"W77812"}`)},
 		{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)},
 		{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)},
+		{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)},
 		{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)},
 		{ran("make graph", "make: "+layout, 2), ran("apt-get install -y graphviz", "Setting up graphviz", 0), ran("make graph", "ok", 0)},
 		{ran("cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`", 1), ran("rustup component add rustfmt", "ok", 0), ran("cargo fmt --check", "ok", 0)},
