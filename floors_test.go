@@ -37,7 +37,7 @@ func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
 		"internal": {{"internal/file", "internal/label", "internal/price", "internal/redact", "internal/shell", "internal/spell", "internal/work"}, {"internal/wire"}, {"internal/sample"}, {"internal/session"}, {"internal/guard"}},
-		"inject":   {{"inject/lesson", "inject/rules"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
+		"inject":   {{"inject/request"}, {"inject/lesson", "inject/rules"}, {"inject/bank", "inject/writ", "inject/ledger", "inject/backtest"}, {"inject/meaning"}, {"inject"}},
 		"store":    {{"store/outbox"}, {"store/sqlite", "store/redis"}, {"store"}},
 		"proxy":    {{"proxy/trace", "proxy/hooks"}, {"proxy/resolve"}, {"proxy"}},
 		"cmd":      {{"cmd/precept/demo", "cmd/precept/history", "cmd/precept/lake"}, {"cmd/precept/server"}, {"cmd/precept"}},

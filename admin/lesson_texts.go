@@ -122,6 +122,7 @@ func facetList(l *lesson.Lesson, never string) g.Node {
 		values []string
 	}{
 		{"fires on the words", t.Keywords},
+		{"or on requests of the kind", t.RequestKinds},
 		{"or on the tags", t.Tags},
 		{"or on errors like", t.ErrorPatterns},
 		{"or on errors of the kind", t.ErrorKinds},

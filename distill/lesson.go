@@ -134,7 +134,7 @@ func overlap(a, b *lesson.Trigger) float64 {
 }
 
 func phrasesOf(t *lesson.Trigger) []string {
-	out := slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds)
+	out := slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds)
 	for i, p := range out {
 		out[i] = strings.Join(strings.Fields(strings.ToLower(p)), " ")
 	}

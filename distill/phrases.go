@@ -59,6 +59,7 @@ func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 		{"Phrases of users", l.Trigger.Keywords},
 		{"Phrases of errors", l.Trigger.ErrorPatterns},
 		{"Kinds of errors", l.Trigger.ErrorKinds},
+		{"Kinds of requests", l.Trigger.RequestKinds},
 		{"The lesson does not fire with", l.Trigger.NotKeywords},
 	} {
 		if len(list.phrases) > 0 {

@@ -26,6 +26,7 @@ type lessonRow struct {
 	Category     string       `json:"category,omitempty"`
 	Keywords     []string     `json:"keywords,omitempty"`
 	ErrorKinds   []string     `json:"error_kinds,omitempty"`
+	RequestKinds []string     `json:"request_kinds,omitempty"`
 	Tags         []string     `json:"tags,omitempty"`
 	ContentHash  string       `json:"content_hash"`
 	ExpiresAt    *time.Time   `json:"expires_at,omitempty"`
@@ -57,7 +58,7 @@ func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
 		Category: l.Category,
-		Keywords: l.Trigger.Keywords, ErrorKinds: l.Trigger.ErrorKinds, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
+		Keywords: l.Trigger.Keywords, ErrorKinds: l.Trigger.ErrorKinds, RequestKinds: l.Trigger.RequestKinds, Tags: l.Trigger.Tags, ContentHash: l.ContentHash,
 		Path:   l.Path,
 		Source: l.Approval.Source, Tenant: l.Scope.Tenant, Agent: l.Scope.Agent,
 	}

@@ -54,6 +54,7 @@ type tryAnswer struct {
 	Stripped    []wire.Stripped   `json:"stripped"`
 	Outcome     string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
 	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
+	Requests    []string          `json:"request_kinds"`     // kinds of the requests in the words of a person
 	Tags        []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
 	Matches     []triedLesson     `json:"matches"`
 	Near        []triedLesson     `json:"near"`
@@ -136,7 +137,7 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 // try returns the lessons that match the text or nearly match, and the query of the match.
 func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryAnswer, lesson.Query) {
 	out := tryAnswer{
-		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Tags: []string{}, Matches: []triedLesson{},
+		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Requests: []string{}, Tags: []string{}, Matches: []triedLesson{},
 		Near: []triedLesson{},
 	}
 	q := lesson.Query{
@@ -159,6 +160,7 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		out.Stripped = append(out.Stripped, cut...)
 		if out.Searched != "" {
 			q.Words = []string{out.Searched}
+			out.Requests = append(out.Requests, q.RequestKinds()...)
 		}
 	}
 	lesson.NewTagger(cfg.Tags).Tag(&q)
@@ -218,6 +220,9 @@ func printTried(out io.Writer, t *tryAnswer) {
 	}
 	if len(t.Kinds) > 0 {
 		fmt.Fprintf(out, "kinds     %s\n", strings.Trim(fmt.Sprint(t.Kinds), "[]"))
+	}
+	if len(t.Requests) > 0 {
+		fmt.Fprintf(out, "requests  %s\n", strings.Trim(fmt.Sprint(t.Requests), "[]"))
 	}
 	for _, l := range t.Matches {
 		fmt.Fprintf(

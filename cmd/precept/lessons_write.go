@@ -25,8 +25,8 @@ import (
 
 // draftFlags are the fields of a new lesson.
 type draftFlags struct {
-	title, advice, when, counter, outcome, category string
-	keywords, errors, kinds, tags, evidence         []string
+	title, advice, when, counter, outcome, category   string
+	keywords, errors, kinds, requests, tags, evidence []string
 }
 
 // lessonsNew returns the verb that writes a new lesson.
@@ -102,6 +102,10 @@ func (f *draftFlags) add(c *cobra.Command) {
 		&f.kinds, "error-kind", nil,
 		"kind of a tool error that triggers the lesson, such as command-not-found; repeatable",
 	)
+	c.Flags().StringSliceVar(
+		&f.requests, "request-kind", nil,
+		"kind of a request in user words that triggers the lesson, such as commit; repeatable",
+	)
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
 	c.Flags().StringSliceVar(
 		&f.evidence, "evidence", nil,
@@ -114,7 +118,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
 		Trigger: lesson.Trigger{
-			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, ErrorKinds: f.kinds, Tags: f.tags,
+			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, ErrorKinds: f.kinds, RequestKinds: f.requests, Tags: f.tags,
 		},
 	}
 	if l.Title == "" {
@@ -123,7 +127,7 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	if l.Trigger.Description == "" {
 		l.Trigger.Description = "On any of these words: " + strings.Join(
-			slices.Concat(f.keywords, f.errors, f.kinds, f.tags), ", ",
+			slices.Concat(f.keywords, f.errors, f.kinds, f.requests, f.tags), ", ",
 		) + "."
 	}
 	for _, e := range f.evidence {

@@ -214,7 +214,7 @@ func (r *Run) ResultOf(slug string) Result {
 		Near:    Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
 	}
 	t := &c.lesson.Trigger
-	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.Tags) {
+	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds, t.Tags) {
 		if c.fired.words[w] == 0 {
 			out.Silent = append(out.Silent, w)
 		}

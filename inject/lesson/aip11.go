@@ -73,13 +73,14 @@ func (r *reader) trigger(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "trigger.metadata.precept"
-	r.refuseUnknownKeys(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "models", "like")
+	r.refuseUnknownKeys(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like")
 	list := func(key string) []string {
 		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
 	}
 	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
 	t.Tools, t.Models = list("tools"), list("models")
 	t.ErrorKinds = r.texts(prefix, own, "error_kinds", maxPhrases, maxPhrase, isTag, "a kind of error (lower-case letters, digits, dashes)")
+	t.RequestKinds = r.texts(prefix, own, "request_kinds", maxPhrases, maxPhrase, isTag, "a kind of request (lower-case letters, digits, dashes)")
 	t.Like = r.flag(prefix, own, "like")
 }
 

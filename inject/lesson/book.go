@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Book is the immutable set of lessons in effect. A reload replaces the whole book.
@@ -23,7 +24,8 @@ type Book struct {
 
 	compiled []compiled // active lessons, by slug
 	tags     map[string][]int32
-	kinds    map[string][]int32 // lessons by error kind
+	kinds    map[string][]int32       // lessons by error kind
+	requests map[request.Kind][]int32 // lessons by kind of request
 	phrases  []ownedPhrase
 	machine  *automaton
 	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
@@ -84,7 +86,7 @@ func (b *Book) And(l *Lesson) *Book {
 // newBook returns a book of the lessons, sorted by slug. Of several lessons with one slug the first by
 // path counts.
 func newBook(lessons []*Lesson) *Book {
-	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, texts: &sync.Map{}}
+	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, requests: map[request.Kind][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)
 	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
 		return cmp.Or(strings.Compare(x.Slug, y.Slug), strings.Compare(x.Path, y.Path))
@@ -104,8 +106,8 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile builds the automaton over all phrases of the active lessons.
 func (b *Book) compile() {
-	_ = detect.KnownKinds()     // compiles the table of kinds before the first request needs the table
-	numbers := map[string]int{} // indices of the phrases by key
+	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds before the first request needs the tables
+	numbers := map[string]int{}                 // indices of the phrases by key
 	for _, l := range b.lessons {
 		if !l.State.Fires() {
 			continue
@@ -118,6 +120,9 @@ func (b *Book) compile() {
 		}
 		for _, kind := range l.Trigger.ErrorKinds {
 			b.kinds[kind] = append(b.kinds[kind], u)
+		}
+		for _, kind := range l.Trigger.RequestKinds {
+			b.requests[request.Kind(kind)] = append(b.requests[request.Kind(kind)], u)
 		}
 		b.addPhrases(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
 		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})

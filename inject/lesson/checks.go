@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Severity of a finding.
@@ -173,13 +174,19 @@ func broad(l *Lesson) []Finding {
 	return out
 }
 
-// unknownKinds finds error kinds that no failure has.
+// unknownKinds finds kinds of errors and requests that precept does not know.
 func unknownKinds(l *Lesson) []Finding {
 	var out []Finding
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
 			out = append(out, finding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
 				"%q is no kind of error, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+		}
+	}
+	for i, kind := range l.Trigger.RequestKinds {
+		if nearest, known := request.Nearest(kind); !known {
+			out = append(out, finding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
+				"%q is no kind of request, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	return out

@@ -54,6 +54,9 @@ func triggerKeys(l *Lesson) []string {
 	for _, kind := range l.Trigger.ErrorKinds {
 		keys = append(keys, "\x00kind "+kind) // no phrase begins with this byte
 	}
+	for _, kind := range l.Trigger.RequestKinds {
+		keys = append(keys, "\x00request "+kind)
+	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Cause is one matching trigger of a lesson.
 type Cause struct {
-	Kind  string `json:"kind"`  // keyword, tag, error_pattern, error_kind, tool
+	Kind  string `json:"kind"`  // keyword, tag, error_pattern, error_kind, request_kind, tool
 	Text  string `json:"text"`  // as written in the lesson
 	Where string `json:"where"` // words, tool error, request
 }
@@ -74,6 +75,11 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the words, but error patterns fire only on tool errors", p))
 		}
 	}
+	for _, f := range q.requests {
+		if slices.Contains(t.RequestKinds, string(f.Kind)) {
+			e.By = append(e.By, Cause{"request_kind", string(f.Kind), "words"})
+		}
+	}
 	e.kinds(q.query)
 	if near := len(e.By) > 0 || len(e.Not) > 0; !near {
 		return false
@@ -112,6 +118,7 @@ func (e *Explanation) kinds(q *Query) {
 type foldedQuery struct {
 	query         *Query
 	words, errors [][]byte
+	requests      []request.Found
 }
 
 // folded returns the query with its texts in the form for comparison.
@@ -119,6 +126,7 @@ func (q *Query) folded() *foldedQuery {
 	out := &foldedQuery{query: q}
 	for _, text := range q.Words {
 		out.words = append(out.words, appendText(nil, text))
+		out.requests = append(out.requests, request.Kinds(text)...)
 	}
 	for i := range q.Errors {
 		out.errors = append(out.errors, appendText(nil, q.Errors[i].Text))

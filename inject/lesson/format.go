@@ -60,7 +60,7 @@ func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 func (l *Lesson) Clone() *Lesson {
 	c := *l
 	t := &c.Trigger
-	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.ErrorKinds, &t.Models, &c.Supersedes, &c.Prevents} {
+	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.ErrorKinds, &t.RequestKinds, &t.Models, &c.Supersedes, &c.Prevents} {
 		*list = slices.Clone(*list)
 	}
 	t.Targets, c.Evidence = slices.Clone(t.Targets), slices.Clone(c.Evidence)
@@ -171,6 +171,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"trigger", "metadata", "precept", "not_keywords"}, texts(t.NotKeywords)},
 		{[]string{"trigger", "metadata", "precept", "error_patterns"}, texts(t.ErrorPatterns)},
 		{[]string{"trigger", "metadata", "precept", "error_kinds"}, texts(t.ErrorKinds)},
+		{[]string{"trigger", "metadata", "precept", "request_kinds"}, texts(t.RequestKinds)},
 		{[]string{"trigger", "metadata", "precept", "tools"}, texts(t.Tools)},
 		{[]string{"trigger", "metadata", "precept", "models"}, texts(t.Models)},
 		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.Like)},

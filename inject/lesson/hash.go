@@ -10,7 +10,7 @@ import (
 )
 
 // Hash computes the content hash: SHA-256 over the text for the model (slug, title, advice) and
-// over the triggers (tags, targets, keywords, error patterns, error kinds, tools, models, scope; each list
+// over the triggers (tags, targets, keywords, error patterns, kinds, tools, models, scope; each list
 // sorted). Counts, state and description are not included: they may change without a new arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
@@ -23,6 +23,9 @@ func (l *Lesson) Hash() string {
 	}
 	if len(t.ErrorKinds) > 0 { // added only if present: the approved hash of a lesson without kinds stays valid
 		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
+	}
+	if len(t.RequestKinds) > 0 {
+		hashList(h, append([]string{"request_kinds"}, t.RequestKinds...))
 	}
 	targets := make([]string, 0, len(t.Targets))
 	for _, g := range t.Targets {

@@ -55,12 +55,13 @@ type Trigger struct {
 	// trigger.metadata.precept:
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // kinds of detect.Kinds
+	RequestKinds                                        []string // kinds of request.Kinds
 	Like                                                bool     // matches by likeness as well
 }
 
-// Empty reports whether the trigger has no tag, no keyword, no error pattern and no error kind.
+// Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
 func (t *Trigger) Empty() bool {
-	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0
+	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0 && len(t.RequestKinds) == 0
 }
 
 // Evidence is one AIP-11 reference.

@@ -3,6 +3,8 @@ package lesson
 import (
 	"slices"
 	"strings"
+
+	"precept/inject/request"
 )
 
 // WithLikeness returns a copy of the book whose lessons match by likeness as well. The threshold of
@@ -22,7 +24,7 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exact returns the lessons with a phrase that a text contains, whatever their conditions.
+// exact returns the lessons with a phrase or a kind of request that a text contains, whatever their conditions.
 func (b *Book) exact(text string, from source) []int32 {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
@@ -36,6 +38,11 @@ func (b *Book) exact(text string, from source) []int32 {
 	}
 	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, where)
 	var out []int32
+	if from == fromWords && len(b.requests) > 0 {
+		for _, f := range request.Kinds(text) {
+			out = append(out, b.requests[f.Kind]...)
+		}
+	}
 	for _, id := range s.phrases {
 		for _, o := range b.phrases[id].owners {
 			if o.role == roleKeyword || o.role == roleError && from == fromErrors {
@@ -144,7 +151,7 @@ func (l *Lesson) Meaning() string {
 
 // aboutErrors reports whether a lesson fires on errors only.
 func (l *Lesson) aboutErrors() bool {
-	return len(l.Trigger.Keywords) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
+	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
 // Sentences returns the sentences and lines of a text with meaningful words.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"precept/inject/request"
 )
 
 // Limits of the text that is compared by likeness, per text.
@@ -29,15 +31,10 @@ func windowsOf(text string) iter.Seq[window] {
 	}
 	return func(yield func(window) bool) {
 		left := maxLikeWindows
-		for line := range strings.Lines(text) {
-			for len(line) > 0 {
-				n := sentenceEnd(line)
-				sentence := line[:n]
-				line = line[n:]
-				for part := range slices.Chunk(stemsOf(sentence), maxWindowStems) {
-					if left--; left < 0 || !yield(window{sentence, sortedSet(part)}) {
-						return
-					}
+		for sentence := range request.Sentences(text) {
+			for part := range slices.Chunk(stemsOf(sentence), maxWindowStems) {
+				if left--; left < 0 || !yield(window{sentence, sortedSet(part)}) {
+					return
 				}
 			}
 		}
@@ -70,23 +67,6 @@ func isProhibition(sentence string) bool {
 func sortedSet(stems []string) []string {
 	slices.Sort(stems)
 	return slices.Compact(stems)
-}
-
-// sentenceEnd returns the length of the first sentence of a line. A period within a file name, a
-// number or an address ends no sentence.
-func sentenceEnd(line string) int {
-	for i, r := range line {
-		switch r {
-		case '.', '!', '?', ';':
-			next, _ := utf8.DecodeRuneInString(line[i+1:])
-			if i+1 >= len(line) || unicode.IsSpace(next) {
-				return i + 1
-			}
-		case '。', '！', '？':
-			return i + utf8.RuneLen(r)
-		}
-	}
-	return len(line)
 }
 
 // stemsOf returns the stems of the meaningful words of a text, in order. Equal stems may repeat.

@@ -2,6 +2,8 @@ package lesson
 
 import (
 	"slices"
+
+	"precept/inject/request"
 )
 
 // signs holds a match's findings about one lesson.
@@ -87,6 +89,7 @@ func (b *Book) Match(q *Query) []Hit {
 			s.touch(u).words = true
 		}
 	}
+	b.markRequests(s, q)
 	for i := range q.Errors {
 		b.markError(s, q, i)
 	}
@@ -95,6 +98,20 @@ func (b *Book) Match(q *Query) []Hit {
 		hits = b.likeHits(s, q, hits)
 	}
 	return hits
+}
+
+// markRequests matches the lessons of the kinds of requests in the user's words.
+func (b *Book) markRequests(s *scratch, q *Query) {
+	if len(b.requests) == 0 {
+		return
+	}
+	for _, w := range q.Words {
+		for _, f := range request.Kinds(w) {
+			for _, u := range b.requests[f.Kind] {
+				s.touch(u).words = true
+			}
+		}
+	}
 }
 
 // markError matches the lessons of an error text's tags and kinds.

@@ -44,7 +44,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		Targets: []Target{{Operator: "coder*", Role: "reviewer"}}, Keywords: []string{"load more", "next page"},
 	}
 	got := l.Trigger
-	got.NotKeywords, got.Tools, got.ErrorPatterns, got.ErrorKinds, got.Models = nil, nil, nil, nil, nil
+	got.NotKeywords, got.Tools, got.ErrorPatterns, got.ErrorKinds, got.RequestKinds, got.Models = nil, nil, nil, nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("trigger %+v", got)
 	}

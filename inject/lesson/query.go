@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Query is the matcher's view of a turn: the new content only. The caller has removed reminders,
@@ -19,6 +20,16 @@ type Query struct {
 	Now                time.Time
 
 	Spent bool // set by Match: the match exceeded its work limit
+}
+
+// RequestKinds returns the kinds of the requests in the user's words.
+func (q *Query) RequestKinds() (kinds []string) {
+	for _, w := range q.Words {
+		for _, f := range request.Kinds(w) {
+			kinds = append(kinds, string(f.Kind))
+		}
+	}
+	return kinds
 }
 
 // ErrorText is the error signature of a new tool result.

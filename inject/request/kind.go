@@ -1,0 +1,201 @@
+package request
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"precept/internal/spell"
+)
+
+// Kind is the kind of a request, such as "commit".
+type Kind string
+
+// KindInfo describes a kind.
+type KindInfo struct {
+	Name    Kind
+	Meaning string // description for the documentation
+}
+
+// Found is a kind with the sentence that has the kind.
+type Found struct {
+	Kind     Kind
+	Sentence string
+}
+
+// Limits of one search.
+const (
+	maxText      = 16 << 10 // bytes: half from the start, half from the end
+	maxSentences = 256
+	maxTokens    = 64      // tokens of a sentence
+	maxSteps     = 1 << 17 // comparisons of all sentences: some milliseconds
+)
+
+// Kinds returns the kinds of the requests in the words of a person, each once, in the order of the
+// text. Blocks of code and quoted lines are not searched.
+func Kinds(text string) []Found {
+	if len(text) > maxText {
+		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]
+	}
+	s := search{table: compiled(), steps: maxSteps}
+	left := maxSentences
+	for line := range unquotedLines(text) {
+		for sentence := range Sentences(line) {
+			if left--; left < 0 || s.steps <= 0 {
+				return s.found
+			}
+			s.sentence(sentence)
+		}
+	}
+	return s.found
+}
+
+// Known returns all kinds in the order of the table.
+func Known() []KindInfo { return slices.Clone(compiled().kinds) }
+
+// Nearest reports whether a kind exists, and returns the kind with the most similar name.
+func Nearest(name string) (nearest Kind, known bool) {
+	best := len(name) + 64
+	for _, k := range compiled().kinds {
+		if d := spell.Distance(name, string(k.Name)); d < best {
+			nearest, best = k.Name, d
+		}
+	}
+	return nearest, best == 0
+}
+
+// kindsText is the table of kinds. The first lines of the file describe its format.
+//
+//go:embed kinds.tsv
+var kindsText string
+
+// table is the compiled form of kinds.tsv.
+type table struct {
+	kinds      []KindInfo
+	classes    map[string][]string
+	vocabulary vocabulary
+	courtesy   element
+	patterns   []pattern
+	byWord     [][]int         // numbers of the patterns that can begin with a word, by the number of the word
+	byShape    map[shape][]int // numbers of the patterns that can begin with a word of a shape
+}
+
+// row is a wording of a kind.
+type row struct {
+	pattern pattern
+	example string
+	line    string // file and line number
+}
+
+//nolint:gochecknoglobals // immutable, read at the first use
+var compiled = sync.OnceValue(func() *table {
+	t, rows, err := readTable(kindsText)
+	if err != nil {
+		panic(err) // the file is part of the program, and a test reads the file
+	}
+	t.index(rows)
+	return t
+})
+
+// readTable reads the table without the index.
+func readTable(text string) (*table, []row, error) {
+	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
+	numbers := map[string]int{}
+	var rows []row
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		place := fmt.Sprintf("kinds.tsv:%d", n)
+		f := strings.Split(line, "\t")
+		if len(f) != 3 || slices.Contains(f, "") {
+			return nil, nil, fmt.Errorf("%s: want three fields between tabs", place)
+		}
+		switch f[0] {
+		case "class":
+			t.classes[f[1]] = append(t.classes[f[1]], strings.Fields(f[2])...)
+			continue
+		case "kind":
+			numbers[f[1]] = len(t.kinds)
+			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), f[2]})
+			continue
+		}
+		kind, ok := numbers[f[0]]
+		if !ok {
+			return nil, nil, fmt.Errorf("%s: the kind %s has no line", place, f[0])
+		}
+		p, err := t.readPattern(kind, f[1])
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", place, err)
+		}
+		rows = append(rows, row{p, f[2], place})
+	}
+	courtesy, err := t.readElement("@courtesy")
+	t.courtesy = courtesy
+	return t, rows, err
+}
+
+// index adds the patterns, each under the words and shapes that can begin a match.
+func (t *table) index(rows []row) {
+	t.byWord, t.byShape = make([][]int, t.vocabulary.size+1), map[shape][]int{}
+	for _, r := range rows {
+		first, number := &r.pattern.elements[r.pattern.first()], len(t.patterns)
+		t.patterns = append(t.patterns, r.pattern)
+		for n := range t.byWord {
+			if first.begins(&token{numbers: []int{n}}) {
+				t.byWord[n] = append(t.byWord[n], number)
+			}
+		}
+		for _, s := range shapes {
+			if first.shapes&s != 0 {
+				t.byShape[s] = append(t.byShape[s], number)
+			}
+		}
+	}
+}
+
+// search is the state of one search.
+type search struct {
+	table   *table
+	found   []Found
+	tokens  []token // of the sentence
+	numbers []int   // of all tokens
+	steps   int
+}
+
+// sentence adds the kinds of a sentence.
+func (s *search) sentence(text string) {
+	if s.tokenize(text); !slices.ContainsFunc(s.tokens, func(t token) bool { return len(t.numbers) > 0 || t.shapes != 0 }) {
+		return
+	}
+	s.table.markStarts(s.tokens)
+	for at := range s.tokens {
+		for _, n := range s.tokens[at].numbers {
+			s.try(s.table.byWord[n], at, text)
+		}
+		for rest := s.tokens[at].shapes; rest != 0; rest &= rest - 1 {
+			s.try(s.table.byShape[rest&-rest], at, text)
+		}
+	}
+}
+
+// try adds the kinds of the patterns that match from a token on.
+func (s *search) try(patterns []int, at int, text string) {
+	for _, n := range patterns {
+		p := &s.table.patterns[n]
+		if p.elements[0].start && !s.tokens[at].starts || s.has(p.kind) || !p.matches(s.tokens, at, 0, &s.steps) {
+			continue
+		}
+		s.found = append(s.found, Found{s.table.kinds[p.kind].Name, strings.TrimSpace(text)})
+	}
+}
+
+// has reports whether a kind is found.
+func (s *search) has(kind int) bool {
+	return slices.ContainsFunc(s.found, func(f Found) bool { return f.Kind == s.table.kinds[kind].Name })
+}

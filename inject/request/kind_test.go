@@ -1,0 +1,200 @@
+package request
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each pattern finds its example, without the other patterns of its kind.
+func TestEachPatternFindsItsExample(t *testing.T) {
+	t.Parallel()
+	compiled, rows, err := readTable(kindsText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[int]int{}
+	for _, r := range rows {
+		uses[r.pattern.kind]++
+		alone := *compiled
+		alone.index([]row{r})
+		s := search{table: &alone, steps: maxSteps}
+		for sentence := range Sentences(r.example) {
+			s.sentence(sentence)
+		}
+		if len(s.found) == 0 {
+			t.Errorf("%s: the pattern does not find its example %q", r.line, r.example)
+		}
+	}
+	for i, k := range compiled.kinds {
+		if uses[i] == 0 {
+			t.Errorf("kinds.tsv: the kind %s has no pattern", k.Name)
+		}
+	}
+}
+
+func TestFaultsOfTheTable(t *testing.T) {
+	t.Parallel()
+	const head = "class\tcourtesy\tplease\nkind\tcommit\tThe user asks for a commit.\n"
+	for table, want := range map[string]string{
+		head + "commit\t^ commit":                     "kinds.tsv:3: want three fields between tabs",
+		head + "push\tpush\tpush it":                  "kinds.tsv:3: the kind push has no line",
+		head + "commit\t@verb it\tpush it":            `kinds.tsv:3: the class "verb" has no line`,
+		head + "commit\t{branch}\tmain":               "kinds.tsv:3: the shape {branch} is unknown",
+		head + "commit\t* it\tcommit it":              `kinds.tsv:3: the pattern "* it" begins with a *`,
+		head + "commit\tpu~ it\tpush it":              `kinds.tsv:3: the word "pu~" is too short or too long`,
+		"kind\tcommit\tA commit.\ncommit\tcommit\tok": `the class "courtesy" has no line`,
+	} {
+		if _, _, err := readTable(table); err == nil || err.Error() != want {
+			t.Errorf("the table %q has the error %v, want %s", table, err, want)
+		}
+	}
+}
+
+// sentence is a request with its kinds.
+type sentence struct{ set, kinds, text string }
+
+// sentences reads testdata/requests.tsv. Sentences of the set "dev" were read when the table was written; the
+// sentences of the set "held" were not.
+func sentences(t *testing.T) (out []sentence) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/requests.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 3 && line[0] != '#' {
+			out = append(out, sentence{f[0], f[1], f[2]})
+		}
+	}
+	return out
+}
+
+// Requests in many wordings have their kind, and few requests have another kind.
+func TestRequestsHaveTheirKind(t *testing.T) {
+	t.Parallel()
+	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, s := range sentences(t) {
+		all[s.set]++
+		got := Kinds(s.text)
+		wanted := func(f Found) bool { return slices.Contains(strings.Split(s.kinds, ","), string(f.Kind)) }
+		if slices.ContainsFunc(got, wanted) {
+			found[s.set]++
+		} else {
+			t.Logf("%s: %q has the kinds %v, want %s", s.set, s.text, got, s.kinds)
+		}
+		others[s.set] += len(slices.DeleteFunc(got, wanted))
+	}
+	for set, least := range map[string]int{"dev": 90, "held": 60} {
+		t.Logf("%s: %d of %d found, %d other kinds", set, found[set], all[set], others[set])
+		if all[set] < 40 || 100*found[set] < least*all[set] || 100*others[set] > 12*all[set] {
+			t.Errorf("%s: %d of %d requests have their kind, and %d another kind; want %d%% and at most 12%%", set, found[set], all[set], others[set], least)
+		}
+	}
+}
+
+// Requests of other subjects, in the same words, have no kind.
+func TestOtherRequestsHaveNoKind(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/others.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	wrong := 0
+	for _, line := range lines {
+		if got := Kinds(line); len(got) > 0 {
+			wrong++
+			t.Logf("%q has the kind %v", line, got)
+		}
+	}
+	if len(lines) < 100 || 100*wrong > 4*len(lines) {
+		t.Errorf("%d of %d other requests have a kind, want at most 4%%", wrong, len(lines))
+	}
+}
+
+func TestWordsThatAreNotTheRequest(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"",
+		"The commit broke the login page of two customers.",
+		"Please do not commit anything.",
+		"```\ngit commit -m x\n```\nExplain these lines.",
+		"> please commit it\n\nHis answer was odd, or was it?",
+		"<!-- Please run the tests\nbefore you report an issue. -->\nThe colour of the button differs.",
+		`The label reads "please commit the changes", change the colour.`,
+	} {
+		if got := Kinds(text); len(got) > 0 {
+			t.Errorf("%q has the kinds %v, want none", text, got)
+		}
+	}
+}
+
+func TestKindsNameTheirSentence(t *testing.T) {
+	t.Parallel()
+	got := Kinds("Rename the flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
+	want := []Found{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A text made to cost much is cut: the limits bound the sentences, the tokens and the comparisons.
+func TestLongTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"words":     strings.Repeat("every place that we ", 1<<18),
+		"sentences": strings.Repeat("where is it? ", 1<<18),
+		"one word":  strings.Repeat("a", 1<<20),
+		"signs":     strings.Repeat("(-/.\"", 1<<18),
+	} {
+		s := search{table: compiled(), steps: maxSteps}
+		Kinds(text)
+		for line := range Sentences(text[:min(len(text), maxText)]) {
+			s.sentence(line)
+		}
+		if len(s.tokens) > maxTokens {
+			t.Errorf("%s: %d tokens of one sentence, want at most %d", name, len(s.tokens), maxTokens)
+		}
+	}
+}
+
+func TestNearestKind(t *testing.T) {
+	t.Parallel()
+	if got, known := Nearest("comit"); got != "commit" || known {
+		t.Errorf("the nearest kind of comit is %s (known: %v), want commit, unknown", got, known)
+	}
+	if _, known := Nearest("verify"); !known {
+		t.Error("verify is unknown, want a known kind")
+	}
+}
+
+// docs/LESSONS.md lists the kinds.
+func TestDocsListTheKinds(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/LESSONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, k := range Known() {
+		want.WriteString("| `" + string(k.Name) + "` | " + k.Meaning + " |\n")
+	}
+	_, rest, _ := strings.Cut(string(page), "<!-- request kinds -->\n| kind | meaning |\n|---|---|\n")
+	if got, _, _ := strings.Cut(rest, "<!-- end of request kinds -->"); got != want.String() {
+		t.Errorf("docs/LESSONS.md has another table of kinds than kinds.tsv; write:\n%s", want.String())
+	}
+}
+
+func FuzzKinds(f *testing.F) {
+	f.Add("please commit \"the work\" and push it to origin/main, then (when green) open a PR")
+	f.Add("where's parseDate()?\n```\ncode\n```\n<!-- x -->")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, k := range Kinds(text) {
+			if !strings.Contains(text, k.Sentence) {
+				t.Errorf("the sentence %q is no part of %q", k.Sentence, text)
+			}
+		}
+	})
+}
