@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Weights of a score, chosen by measurements on testdata/likeness.tsv.
@@ -75,15 +76,16 @@ type likeIndex struct {
 	parts      []likePart
 	last       [sources][]int32 // part with all stems, by lesson
 	lessons    []*Lesson
-	thresholds []float32               // by lesson
-	kinds      map[detect.Kind][]int32 // lessons without error kinds, by the kinds of their error patterns
-	about      map[int32][]string      // stems of the title, the description and the keywords, by lesson in kinds
-	scratch    sync.Pool               // of *likeScratch
+	thresholds []float32                // by lesson
+	kinds      map[detect.Kind][]int32  // lessons without error kinds, by the kinds of their error patterns
+	about      map[int32][]string       // stems of the title, the description and the keywords, by lesson in kinds
+	requests   map[request.Kind][]int32 // lessons without kinds of requests, by the kinds of their phrases
+	scratch    sync.Pool                // of *likeScratch
 }
 
 // newLikeIndex compiles lessons, without thresholds.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
-	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, kinds: map[detect.Kind][]int32{}, about: map[int32][]string{}}
+	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, kinds: map[detect.Kind][]int32{}, about: map[int32][]string{}, requests: map[request.Kind][]int32{}}
 	x.groups = make([][]*likeTerm, related().size)
 	for i, l := range lessons {
 		x.compile(int32(i), l) //nolint:gosec // a lesson count
@@ -136,6 +138,9 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		x.kinds[k] = append(x.kinds[k], lesson)
 		x.about[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
 	}
+	for _, k := range phraseKinds(l) {
+		x.requests[k] = append(x.requests[k], lesson)
+	}
 	for from := range sources {
 		var in [sources]bool
 		in[from] = true
@@ -147,19 +152,6 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 			x.terms[s].heads = append(x.terms[s].heads, lesson)
 		}
 	}
-}
-
-// patternKinds returns the kinds of the error patterns of a lesson that names no error kinds.
-func patternKinds(l *Lesson) (kinds []detect.Kind) {
-	if len(l.Trigger.ErrorKinds) > 0 {
-		return nil
-	}
-	for _, p := range l.Trigger.ErrorPatterns {
-		if found := detect.Kinds(p, detect.Judgement{Outcome: detect.Error}); len(found) > 0 && !slices.Contains(kinds, found[0]) {
-			kinds = append(kinds, found[0])
-		}
-	}
-	return kinds
 }
 
 // add adds a part and its stems.
@@ -212,6 +204,9 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 		}
 		r, ok := x.ofKind(t)
 		if !ok {
+			r, ok = x.ofRequest(s, t)
+		}
+		if !ok {
 			r, ok = x.bestOf(s, t)
 		}
 		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
@@ -219,37 +214,6 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 		}
 	}
 	return out
-}
-
-// frequentKind is the share of the captured sessions above which a kind of error says too little.
-const frequentKind = 0.05
-
-// ofKind returns the lesson whose error patterns have the kind of an error in another wording, and
-// that has a word of the error in its title, description or keywords: of several lessons, the lesson
-// with most of these words.
-func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
-	for _, k := range t.kinds {
-		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
-			continue
-		}
-		for _, l := range x.kinds[k] {
-			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: minLike, index: l}
-			for w := range windowsOf(t.text) {
-				for word, stem := range wordStems(w.text) {
-					if _, ok := slices.BinarySearch(x.about[l], stem); ok && !slices.Contains(r.Words, word) {
-						r.Words, r.Window = append(r.Words, word), strings.TrimSpace(w.text)
-					}
-				}
-			}
-			if len(r.Words) > len(best.Words) {
-				best, found = r, true
-			}
-		}
-		if found {
-			break
-		}
-	}
-	return best, found
 }
 
 // compares reports whether the words of a text are compared with a lesson. An error with a kind finds

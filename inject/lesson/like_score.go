@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"iter"
 	"math"
 	"slices"
 )
@@ -65,6 +66,23 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 		s.tallies[p] = likeTally{}
 	}
 	return s.out
+}
+
+// shared yields the lessons that share stems with the words of a window, with the weights of the shared stems.
+func (x *likeIndex) shared(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
+	return func(yield func(int32, float32) bool) {
+		s.parts = s.parts[:0]
+		x.share(s, stems, fromWords)
+		more := true
+		for _, p := range s.parts {
+			if x.parts[p].weight == 0 && more {
+				more = yield(x.parts[p].lesson, s.tallies[p].mass)
+			}
+		}
+		for _, p := range s.parts {
+			s.tallies[p] = likeTally{}
+		}
+	}
 }
 
 // share adds the weights of the stems that a window shares with the parts, and returns the sum of the

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"precept/detect"
+	"precept/inject/request"
 )
 
 // Limits of the captured traffic that likeness learns from.
@@ -28,6 +29,7 @@ type Traffic struct {
 	total    int                                // windows, repeated windows included
 	found    map[string]int                     // sessions by stem
 	kinds    map[detect.Kind]int                // sessions by kind of error
+	requests map[request.Kind]int               // sessions by kind of request
 	windows  [sources]map[string]*trafficWindow // by their stems, joined by blanks
 }
 
@@ -39,7 +41,7 @@ type trafficWindow struct {
 
 // NewTraffic returns an empty Traffic.
 func NewTraffic() *Traffic {
-	return &Traffic{found: map[string]int{}, kinds: map[detect.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
+	return &Traffic{found: map[string]int{}, kinds: map[detect.Kind]int{}, requests: map[request.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
 }
 
 // Sessions returns the number of sessions.
@@ -72,13 +74,16 @@ func (t *Traffic) Add(queries []Query) {
 		return
 	}
 	t.sessions++
-	seen, kinds := map[string]bool{}, map[detect.Kind]bool{}
+	seen, kinds, requests := map[string]bool{}, map[detect.Kind]bool{}, map[request.Kind]bool{}
 	for i := range queries {
 		q := &queries[i]
 		for _, e := range q.Errors {
 			for _, k := range e.Kinds {
 				kinds[k] = true
 			}
+		}
+		for _, k := range q.RequestKinds() {
+			requests[request.Kind(k)] = true
 		}
 		for text := range q.likeTexts {
 			left := maxTrafficWords
@@ -103,6 +108,9 @@ func (t *Traffic) Add(queries []Query) {
 	}
 	for k := range kinds {
 		t.kinds[k]++
+	}
+	for k := range requests {
+		t.requests[k]++
 	}
 }
 
