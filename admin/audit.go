@@ -31,8 +31,8 @@ type audit struct {
 	list []AuditEntry // newest actions, oldest first; at most 2*auditShown
 }
 
-// openAudit returns the audit log of a data directory with its newest actions. With an error the log is
-// usable, and lacks older actions.
+// openAudit returns the audit log of a data directory with its newest actions. The log is usable even with an
+// error, but its list lacks actions.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {
@@ -55,7 +55,7 @@ func openAudit(dir string) (*audit, error) {
 	tail, err := io.ReadAll(f)
 	for line := range bytes.Lines(tail) {
 		var n AuditEntry
-		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line, and a line of a crash, may be cut
+		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line may be incomplete, and so may a line that a crash interrupted
 			a.remember(n)
 		}
 	}

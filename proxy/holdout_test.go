@@ -68,7 +68,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		}
 	}
 	if share := float64(withheld) / sessions; math.Abs(share-0.2) > 3*math.Sqrt(0.2*0.8/sessions) {
-		t.Errorf("%d of %d were withheld", withheld, sessions)
+		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth", withheld, sessions)
 	}
 	kept := map[string]string{}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), ReadOnly: true, Now: time.Now})
@@ -87,7 +87,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 	}
 	for i, in := range injected {
 		if want := map[bool]string{true: "injected", false: "withheld"}[in]; kept[fmt.Sprint("s", i)] != want {
-			t.Fatalf("session %d was %s, and is kept as %q", i, want, kept[fmt.Sprint("s", i)])
+			t.Fatalf("session %d: got state %q in the store, want %q", i, kept[fmt.Sprint("s", i)], want)
 		}
 	}
 }

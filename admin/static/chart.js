@@ -1,7 +1,8 @@
-// Draws each .chart with uPlot out of the JSON in its data-chart: values over days, some with a band around them.
+// Draws each element .chart with uPlot, from the JSON in its data-chart: values over days, some with an interval.
 "use strict";
 
-// A custom property may hold light-dark(); what an element really has is a colour that canvas understands.
+// Returns a custom property as a colour for a canvas. The property may contain light-dark(), which a canvas does not
+// accept, so an element resolves the property.
 function colour(name, alpha) {
   const probe = document.createElement("span");
   probe.style.color = "var(" + name + ")";
@@ -36,22 +37,23 @@ function draw(box) {
   const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font };
   box.replaceChildren();
   const u = new uPlot({
-    width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands, padding: [null, rem * 2.4, null, null], // half of the last moment's words
+    width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands, padding: [null, rem * 2.4, null, null], // right: half of the last label of the time axis
     axes: [{ ...axis, size: rem * 2.4, space: rem * 6, values: (self, splits, i, space, step) => times(splits, step, chart.local) }, { ...axis, size: rem * 3.7, values: (self, splits) => splits.map((v) => String(v).replace("-", "−")), label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
-    scales: { x: { time: true }, y: { range: (self, lo, hi) => around(lo, hi) } },
-    tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
-    hooks: { draw: [(self) => marks(self, chart, ink)], setCursor: [(self) => { if (self.cursor.idx == null) rest(self); }] },
+    scales: { x: { time: true }, y: { range: (self, lo, hi) => withMargin(lo, hi) } },
+    tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days begin at midnight UTC
+    hooks: { draw: [(self) => marks(self, chart, ink)], setCursor: [(self) => { if (self.cursor.idx == null) showNewest(self); }] },
   }, data, box);
-  rest(u);
+  showNewest(u);
   box.chart = u;
 }
 
-// Where nobody points at the chart its legend tells the newest values.
-function rest(u) {
+// Shows the newest values in the legend, while the pointer is not on the chart.
+function showNewest(u) {
   u.setLegend({ idx: u.data[0].length - 1 });
 }
 
-// Moments along the axis as the reader's language writes them, as fine as they are apart; days are days in UTC.
+// Returns the labels of the time axis in the language of the browser: dates in UTC for steps of a day or more, else
+// times.
 function times(moments, step, local) {
   const clock = { hour: "numeric", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) };
   const long = moments.length && moments.at(-1) - moments[0] > 86400 / 2;
@@ -60,13 +62,13 @@ function times(moments, step, local) {
   return moments.map((t) => write.format(t * 1e3));
 }
 
-// What is drawn, and zero, with some air on both sides.
-function around(lo, hi) {
-  const from = Math.min(lo ?? 0, 0), to = Math.max(hi ?? 0, 0), air = (to - from || 1) * 0.08;
-  return [from < 0 ? from - air : 0, to > 0 ? to + air : 0];
+// Returns the range of the y axis: all values and zero, with a margin of 8%.
+function withMargin(lo, hi) {
+  const from = Math.min(lo ?? 0, 0), to = Math.max(hi ?? 0, 0), margin = (to - from || 1) * 0.08;
+  return [from < 0 ? from - margin : 0, to > 0 ? to + margin : 0];
 }
 
-// The zero line, and the planned looks.
+// Draws the zero line, and a line for each mark of the chart (the looks of planned trials).
 function marks(u, chart, ink) {
   const c = u.ctx, { left, top, width, height } = u.bbox;
   c.save();

@@ -1,4 +1,4 @@
-// What every page does: times in the reader's zone, the theme's switch, and a live page that keeps itself new.
+// For every page: times in the time zone of the browser, the theme switch, and the automatic refresh of live pages.
 "use strict";
 
 function localise(root) {
@@ -6,14 +6,14 @@ function localise(root) {
   const fine = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   for (const t of root.querySelectorAll("time[datetime]")) {
     const when = new Date(t.dateTime);
-    if (t.dateTime.length < 16 || isNaN(when)) continue; // a day is a day in UTC
+    if (t.dateTime.length < 16 || isNaN(when)) continue; // a date without a time stays in UTC
     t.title = t.textContent;
     t.textContent = ("fine" in t.dataset ? fine : form).format(when);
   }
 }
 
-// Days of a filter begin at midnight in the reader's zone: the server learns the UTC offset.
-function tellZone() {
+// Sends the browser's UTC offset to the server in a cookie, because the days of a filter begin at local midnight.
+function setZoneCookie() {
   const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes), two = (n) => String(Math.floor(n)).padStart(2, "0");
   const base = document.querySelector('link[rel="icon"]').getAttribute("href").replace(/static\/icon\.svg$/, "");
   document.cookie = `precept_zone=${minutes < 0 ? "-" : "+"}${two(size / 60)}:${two(size % 60)}; path=${base}; samesite=strict; max-age=31536000`;
@@ -27,12 +27,13 @@ function switchTheme() {
   box.addEventListener("change", () => {
     if (box.value === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = box.value;
-    try { localStorage.setItem("precept-theme", box.value); } catch { /* it holds for this page */ }
+    try { localStorage.setItem("precept-theme", box.value); } catch { /* storage is forbidden: the choice holds for this page only */ }
     document.dispatchEvent(new Event("precept:theme"));
   });
 }
 
-// Whoever reads, types or has chosen something is not disturbed.
+// Reports whether the reader uses the page: a field has the focus, text is selected, a popover or a sample is open, or a
+// filter was changed. Then the page is not refreshed.
 function inUse(main) {
   const changed = (e) => {
     if (e.tagName === "SELECT") return e.selectedIndex !== Math.max(0, [...e.options].findIndex((o) => o.defaultSelected));
@@ -42,7 +43,7 @@ function inUse(main) {
     || document.querySelector(":popover-open, .sample[open]") || [...main.querySelectorAll("input, select")].some(changed);
 }
 
-// What is new takes the place of main; what was unfolded or scrolled stays so.
+// Replaces main by next. Unfolded details stay unfolded, and tables keep their horizontal scroll position.
 function swap(main, next) {
   const places = (root) => [...root.querySelectorAll(".scroll, details")];
   const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.querySelector("summary")?.textContent;
@@ -55,14 +56,15 @@ function swap(main, next) {
   }
 }
 
-// Old figures are never passed off as new ones: a page that cannot be made new says so.
-function tell(words) {
+// Shows why the page has old data; without a text, hides the line.
+function showStale(text) {
   const line = document.getElementById("stale");
-  line.hidden = !words;
-  line.textContent = words || "";
+  line.hidden = !text;
+  line.textContent = text || "";
 }
 
-// The main part is swapped every five seconds, as long as it is seen, wanted and nobody is using it.
+// Loads the page again and replaces its main part. Runs every five seconds, and does nothing if the page is hidden or in
+// use, or if the box "refresh" is off.
 async function refresh() {
   const box = document.getElementById("refresh"), main = document.querySelector("main");
   if (document.hidden || !box || !box.checked || inUse(main)) return;
@@ -70,19 +72,19 @@ async function refresh() {
   try {
     reply = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
   } catch {
-    return tell("precept does not answer. The page shows older data and keeps asking.");
+    return showStale("precept does not answer. The page shows older data and keeps asking.");
   }
-  if (reply.status === 401) return tell("Your login has expired. The page shows older data: load the page again.");
-  if (!reply.ok) return tell("precept cannot build this page. The page shows older data.");
+  if (reply.status === 401) return showStale("Your login has expired. The page shows older data: load the page again.");
+  if (!reply.ok) return showStale("precept cannot build this page. The page shows older data.");
   const next = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector("main");
   if (!next || inUse(main)) return;
-  tell("");
+  showStale("");
   swap(main, next);
   localise(next);
   document.dispatchEvent(new Event("precept:swap"));
 }
 
 localise(document);
-tellZone();
+setZoneCookie();
 switchTheme();
 if (document.getElementById("refresh")) setInterval(refresh, 5000);

@@ -1,4 +1,4 @@
-// The queue by keyboard: j and k move between lessons, other keys press what the lesson offers under that key.
+// Keys of the queue page: j and k move between lessons; a key with a button (data-key) in the lesson presses the button.
 "use strict";
 const articles = [...document.querySelectorAll("article.candidate")];
 let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)), armed = null;
@@ -14,7 +14,7 @@ function select(i, scrolls = true) {
 function press(key) {
   const target = articles[at] && articles[at].querySelector('[data-key="' + key + '"]');
   if (!target) return;
-  if (key === "r" && armed !== target) { // for good: a slip of a finger is none
+  if (key === "r" && armed !== target) { // a rejection is final, so it needs two presses
     armed = target;
     target.firstChild.textContent = "Press r again to reject ";
     return;
@@ -22,7 +22,7 @@ function press(key) {
   target.click();
 }
 
-// After a decision the next lesson is the chosen one, not the first of the page.
+// After a decision the page returns to the next lesson, not to the first lesson.
 document.addEventListener("submit", (e) => {
   const i = articles.indexOf(e.target.closest("article")), next = articles[i + 1] || articles[i - 1], back = e.target.elements.back;
   if (i >= 0 && next) back.value = back.value.split("#")[0] + "#" + next.id;
@@ -37,4 +37,4 @@ document.addEventListener("keydown", (e) => {
   else return;
   e.preventDefault();
 });
-select(at, location.hash !== ""); // whoever comes for the queue sees the head of its page
+select(at, location.hash !== ""); // without a lesson in the URL the page stays at its top

@@ -1,6 +1,6 @@
-// Puts the chosen theme on the page before its first paint: loaded in the head, and not deferred, for that reason.
+// Sets the chosen theme before the first paint. For this the script is in the head and not deferred.
 "use strict";
 try {
   const theme = localStorage.getItem("precept-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-} catch { /* storage is forbidden: the system's scheme holds */ }
+} catch { /* storage is forbidden: the page uses the color scheme of the system */ }

@@ -3,13 +3,17 @@
 
     precept export --format experiment --tenant default | python3 recompute.py [--json] [FILE...]
 
-For each lesson and for all together: rewarded sessions with and without, the effect in units of reward (0.05 is +5
-points), the 95% interval that is valid at any time, and the e-values of the two checks: of the coins (srm), and of the
-shares and sources of rewards in both arms (reporting). For each planned trial: its look, at the planned number of
-rewarded picks in the order in which their sessions began. For each outcome of a lesson: the effect after the pick,
-the interval, and the e-values for a fall and a rise. In the row of a lesson: the share of the variance that facts before
-the coin explain (explained), the estimate from all sessions, rewarded or not (all_sessions), and the effect on each
-model, shrunken (models). docs/EXPERIMENT.md explains the formulas.
+The output has:
+
+- for each lesson and for all lessons together: the numbers of rewarded sessions with and without the lesson, the effect
+  in units of reward (0.05 is +5 points), the 95% interval that is valid at any time, and the e-values of the checks of
+  the coins (srm) and of the shares and sources of rewards in both arms (reporting);
+- for each planned trial: its look, after the planned number of rewarded picks, in the order in which their sessions began;
+- for each outcome of a lesson: the effect after the pick, the interval, and the e-values for a fall and a rise;
+- for each lesson: the share of the variance that facts before the coin explain (explained), the estimate from all
+  sessions, rewarded or not (all_sessions), and the effects on the models, moved towards the lesson's effect (models).
+
+docs/EXPERIMENT.md explains the terms and the formulas.
 """
 import fileinput
 import json
@@ -19,11 +23,11 @@ import sys
 
 ALPHA = 0.05
 PICKS = ("holdout", "rule")  # the coin of a lesson, and the coin of a section of a rules file
-TIGHT = {"holdout": 1000, "rule": 1000, "control": 5000}  # at how many sessions the interval is tightest
-CAP = math.log(1e12)  # evidence beyond it says nothing more
+TIGHT = {"holdout": 1000, "rule": 1000, "control": 5000}  # number of sessions for which the interval is tightest
+CAP = math.log(1e12)  # largest logarithm of an e-value in the output
 GIVEN = ("injected", "treated")
 OUTCOMES = ("recurrence", "errors", "loops", "corrections", "turns", "tokens", "seconds")
-BETS = (0.03, 0.08, 0.18, 0.4)  # on an outcome, in multiples of its width
+BETS = (0.03, 0.08, 0.18, 0.4)  # stakes of the e-values of outcomes: l_k of EXPERIMENT.md
 
 
 def half_width(n, variance, tight):
@@ -33,14 +37,14 @@ def half_width(n, variance, tight):
 
 
 def millionths(x):
-    """Precept adds whole millionths, halves away from 0, so that any order of feedback gives the same sums."""
+    """Return x in millionths, rounded as in precept (halves away from 0), so that sums do not depend on the order."""
     return int(math.copysign(math.floor(abs(x) * 1e6 + 0.5), x))
 
 
 def read(lines):
     closed = [t for t in map(json.loads, lines) if t["closed"]]
     definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # the latest session's
-    return [t for t in closed if t["reward_definition"] == definition]
+    return [t for t in closed if t["reward_definition"] == definition]  # other definitions of the reward are not comparable
 
 
 def z_of(t, outcome):
@@ -52,14 +56,14 @@ def collect(trials):
     rows = {}
     for t in trials:
         if t["coin"] == "control" and t["arm"]:
-            continue  # a control session's match: nothing was drawn for the lesson
+            continue  # a match in a control session, without a coin of the lesson
         row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0, "zz": 0, "with": 0, "without": 0, "coins": {}})
         count(row["coins"], t["eps"], t["assigned"] in GIVEN, t)
         if t["outcome"] is None:
             continue
         given = t["assigned"] in GIVEN
         row["with" if given else "without"] += 1
-        if 0 < t["eps"] < 1:  # where no coin was flipped there is nothing to compare
+        if 0 < t["eps"] < 1:  # without a coin (0 or 1) there is no comparison
             z = z_of(t, t["outcome"])
             row["n"] += 1
             row["z"] += millionths(z)
@@ -68,17 +72,17 @@ def collect(trials):
 
 
 def count(strata, eps, given, t):
-    """One more coin of its propensity, and what was told of its session by the closing."""
-    stratum = strata.setdefault(round(eps, 6), {"all": [0, 0], "told": {}, "late": [0, 0]})
+    """Add a coin to the counts of its propensity: all coins, and the coins of sessions with a reward at the closing, by source."""
+    stratum = strata.setdefault(round(eps, 6), {"all": [0, 0], "rewarded": {}, "late": [0, 0]})
     stratum["all"][given] += 1
     if t["arm"] and t["outcome"] is not None and t["outcome_at_closing"] is None:
         stratum["late"][given] += 1
     if t["outcome_at_closing"] is not None:
-        stratum["told"].setdefault(t.get("tier_at_closing", 0), [0, 0])[given] += 1
+        stratum["rewarded"].setdefault(t.get("tier_at_closing", 0), [0, 0])[given] += 1
 
 
 def first_picks(trials):
-    """Was any of a session's first picks injected? A coin, too: none is with the product of their chances."""
+    """Count, as one coin per session, whether any of its first picks was injected; the propensity is the product of theirs."""
     sessions, strata = {}, {}
     for t in trials:
         if t["coin"] == "holdout" and t["slug"] != "loop-warning":
@@ -104,39 +108,39 @@ def log_beta(a, b):
 
 
 def log_ratio(without, given, eps):
-    """ln of the e-value against "a coin falls on without with the chance eps": a Beta mixture of the alternatives."""
+    """Return ln of the e-value against a coin that withholds with probability eps: a Beta mixture of the alternatives."""
     if not 0 < eps < 1:
         return CAP if (without if eps <= 0 else given) else 0
     a, b = 100 * eps, 100 * (1 - eps)
     return log_beta(a + without, b + given) - log_beta(a, b) - without * math.log(eps) - given * math.log1p(-eps)
 
 
-def coins_fall(strata):
+def log_srm(strata):
     return together(log_ratio(*s["all"], eps) for eps, s in strata.items())
 
 
-def told_and_mute(eps, s):
-    told = [sum(k[arm] for k in s["told"].values()) for arm in (0, 1)]
-    return log_ratio(*told, eps), log_ratio(s["all"][0] - told[0], s["all"][1] - told[1], eps)
+def log_ratios_by_reward(eps, s):
+    rewarded = [sum(k[arm] for k in s["rewarded"].values()) for arm in (0, 1)]
+    return log_ratio(*rewarded, eps), log_ratio(s["all"][0] - rewarded[0], s["all"][1] - rewarded[1], eps)
 
 
-def who_reports(strata):
+def log_reporting(strata):
     logs = []
     for eps, s in strata.items():
         if 0 < eps < 1:
-            told, mute = told_and_mute(eps, s)
-            by_tier = [mute] + [log_ratio(*s["told"].get(tier, (0, 0)), eps) for tier in range(4)]
-            logs.append(log_mean(together((told, mute)), together(by_tier)))
+            rewarded, unrewarded = log_ratios_by_reward(eps, s)
+            by_tier = [unrewarded] + [log_ratio(*s["rewarded"].get(tier, (0, 0)), eps) for tier in range(4)]
+            logs.append(log_mean(together((rewarded, unrewarded)), together(by_tier)))
     return together(logs)
 
 
 def checks(key, strata, trials):
-    reporting = who_reports(strata)
-    if key[0] == "control":  # few sessions are control, so the first picks are asked as well, where their coins are sound
-        sound = {eps: s for eps, s in first_picks(trials).items() if coins_fall({eps: s}) < math.log(1000)}
-        reporting = together((reporting, sum(sum(told_and_mute(eps, s)) for eps, s in sound.items())))
+    reporting = log_reporting(strata)
+    if key[0] == "control":  # few sessions are control sessions, so the check also uses first picks with sound coins
+        sound = {eps: s for eps, s in first_picks(trials).items() if log_srm({eps: s}) < math.log(1000)}
+        reporting = together((reporting, sum(sum(log_ratios_by_reward(eps, s)) for eps, s in sound.items())))
     late = together(log_ratio(*s["late"], eps) for eps, s in strata.items() if 0 < eps < 1)
-    return {"srm": math.exp(min(coins_fall(strata), CAP)), "reporting": math.exp(min(reporting, CAP)), "late": math.exp(min(late, CAP))}
+    return {"srm": math.exp(min(log_srm(strata), CAP)), "reporting": math.exp(min(reporting, CAP)), "late": math.exp(min(late, CAP))}
 
 
 def judge(key, row):
@@ -150,7 +154,7 @@ def judge(key, row):
 
 
 def looks(trials):
-    """Each planned trial, at its first N told picks: what was told later than a session's closing does not count."""
+    """Yield the look of each planned trial: its first N picks with a reward at the closing; later rewards do not count."""
     plans = {}
     for t in trials:
         if not t.get("trial"):
@@ -177,7 +181,7 @@ def looks(trials):
 
 
 def outcomes(trials):
-    """Each outcome of each lesson, over all closed picks with a coin, rewarded or not."""
+    """Yield the row of each outcome of each lesson, from all closed picks with a coin, rewarded or not."""
     rows = {}
     for t in trials:
         for o in t.get("outcomes") or () if t["coin"] in PICKS and 0 < t["eps"] < 1 else ():
@@ -213,7 +217,7 @@ def moments(n, z, zz):
 
 
 def explained(picks, row):
-    """The share of the variance of z that the centres remove, against one centre for each propensity."""
+    """Return the share of the variance of z that the centres remove, compared with one centre for each propensity."""
     strata = {}
     for t in picks:
         if t.get("graded") and t["outcome"] is not None and 0 < t["eps"] < 1:
@@ -234,7 +238,7 @@ def explained(picks, row):
 
 
 def all_sessions(picks, row):
-    """The effect on the reward from all closed picks: the outcomes stand in where a reward is missing."""
+    """Return the effect on the reward from all closed picks: outcomes predict a missing reward."""
     s = dict.fromkeys(("n", "m", "with", "g", "gg", "gr", "d", "dd", "dg"), 0)
     for t in picks:
         seen = {o["name"]: o for o in t.get("outcomes") or ()}
@@ -269,22 +273,22 @@ def all_sessions(picks, row):
 
 
 def models(picks, row):
-    """The effect on each model, shrunken towards the effect of the lesson. Exploratory."""
+    """Return the effect on each model, measured and moved towards the effect of the lesson (shrunken). Exploratory."""
     cells = {}
     for t in picks:
         if t.get("model") and 0 < t["eps"] < 1:
-            c = cells.setdefault(t["model"], {"picks": 0, "told": [0, 0], "z": 0, "zz": 0})
+            c = cells.setdefault(t["model"], {"picks": 0, "rewarded": [0, 0], "z": 0, "zz": 0})
             c["picks"] += 1
             if t["outcome"] is not None:
                 z = z_of(t, t["outcome"])
-                c["told"][t["assigned"] == "injected"] += 1
+                c["rewarded"][t["assigned"] == "injected"] += 1
                 c["z"] += millionths(z)
                 c["zz"] += millionths(z * z)
     out, shown = [], []
     for name, c in sorted(cells.items(), key=lambda x: (-x[1]["picks"], x[0])):
-        e = {"model": name, "picks": c["picks"], "n_with": c["told"][1], "n_without": c["told"][0], "effect": None, "shrunken": None}
-        n = sum(c["told"])
-        if n >= 50 and min(c["told"]) >= 5:
+        e = {"model": name, "picks": c["picks"], "n_with": c["rewarded"][1], "n_without": c["rewarded"][0], "effect": None, "shrunken": None}
+        n = sum(c["rewarded"])
+        if n >= 50 and min(c["rewarded"]) >= 5:
             e["effect"], variance = moments(n, c["z"] / 1e6, c["zz"] / 1e6)
             shown.append((e, variance / n))
         out.append(e)
@@ -302,7 +306,7 @@ def models(picks, row):
 
 
 def further(key, row, trials):
-    """The columns of a lesson that no verdict uses."""
+    """Return the columns of a lesson that no verdict uses."""
     if key[0] not in PICKS:
         return {}
     picks = [t for t in trials if (t["coin"], t["arm"]) == key]

@@ -19,10 +19,10 @@ import (
 //go:embed orders.txt
 var ordersText string
 
-// order is a section of orders.txt.
+// order is a section of orders.txt, which describes the fields.
 type order struct {
-	what       string
-	forms      []string // forms of a text that are searched
+	what       string   // name of the order: ignore, steal, pipe or hide
+	forms      []string // searched forms of a text: plain, bare, squeezed
 	avoided    bool     // a negated order does not count
 	bySentence bool     // does not cross the end of a sentence
 	words      []string // every match contains one of the words
