@@ -88,16 +88,16 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 	keeper := &fakeKeeper{}
 	f := newFixture(t, func(o *Options) { o.Write.Keep = keeper })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", res.StatusCode)
+		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
 	cookie, _ := f.browser(t)
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != http.StatusForbidden {
-		t.Errorf("without a CSRF token: %d", res.StatusCode)
+		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
 		t.Error("GET retires")
 	}
 	if keeper.calls != "" {
-		t.Errorf("got the calls %q", keeper.calls)
+		t.Errorf("got the calls %q, want none", keeper.calls)
 	}
 }

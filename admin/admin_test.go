@@ -258,10 +258,10 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "GET", "/no/such", bearer(token)); res.StatusCode != 404 {
-		t.Errorf("unknown path: %d", res.StatusCode)
+		t.Errorf("unknown path: got status %d, want 404", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
-		t.Errorf("a bearer scheme in another case: status %d", res.StatusCode)
+		t.Errorf("a bearer scheme in another case: status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 		t.Errorf("/metrics: %d", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
-		t.Errorf("another admin route without a token: status %d", res.StatusCode)
+		t.Errorf("another admin route without a token: status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		}
 		if i%100 == 99 {
 			if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 200 {
-				t.Fatalf("the right token after %d wrong ones: %d", i+1, res.StatusCode)
+				t.Fatalf("the right token after %d wrong ones: got status %d, want 200", i+1, res.StatusCode)
 			}
 		}
 	}
@@ -330,7 +330,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	}
 	f.now = f.now.Add(2 * time.Minute)
 	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
-		t.Errorf("after a while: %d", res.StatusCode)
+		t.Errorf("after a while: got status %d, want 401", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
 		t.Errorf("the second line does not have the number:\n%s", f.log)
@@ -393,7 +393,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if preflight.StatusCode < 400 {
-		t.Errorf("a preflight is answered with %d", preflight.StatusCode)
+		t.Errorf("a preflight is answered with %d, want at least 400", preflight.StatusCode)
 	}
 }
 
@@ -484,19 +484,19 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
-		t.Fatalf("after a bad reload: %d", res.StatusCode)
+		t.Fatalf("after a bad reload: got status %d, want 200", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{"new"}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("the browser of the old token: %d", res.StatusCode)
+		t.Errorf("the browser of the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 401 {
-		t.Errorf("the old token: %d", res.StatusCode)
+		t.Errorf("the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer("new")); res.StatusCode != 200 {
-		t.Errorf("the new token: %d", res.StatusCode)
+		t.Errorf("the new token: got status %d, want 200", res.StatusCode)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 		}
 	}
 	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
-		t.Errorf("a tenant of 257 bytes: %d", res.StatusCode)
+		t.Errorf("a tenant of 257 bytes: got status %d, want 400", res.StatusCode)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.findings(t, script, ""); len(got) > 0 {
-		t.Errorf("/login: %s", strings.Join(got, "\n"))
+		t.Errorf("/login: %s, want none", strings.Join(got, "\n"))
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, look := range []struct {
@@ -103,7 +103,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 		for _, path := range pages {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			if got := b.findings(t, script, look.rules); len(got) > 0 {
-				t.Errorf("%s, %s at %d pixels: %s", path, look.theme, look.wide, strings.Join(got, "\n"))
+				t.Errorf("%s, %s at %d pixels: %s, want none", path, look.theme, look.wide, strings.Join(got, "\n"))
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 		}
 		b.keys(t, "\t")
 		if got := b.js(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
-			t.Errorf("%s: the first stop is %q", path, got)
+			t.Errorf("%s: the first stop is %q, want \"skip true\"", path, got)
 		}
 		for i := range 25 {
 			b.keys(t, "\t")
@@ -141,7 +141,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 				break
 			}
 			if got != "" {
-				t.Errorf("%s: stop %d: %s", path, i+2, got)
+				t.Errorf("%s: stop %d: %s, want none", path, i+2, got)
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 	b.keys(t, "\t")
 	b.keys(t, "\r")
 	if got := b.js(t, `document.activeElement.id`); got != "main" {
-		t.Errorf("the link to the content leads to %q", got)
+		t.Errorf("the link to the content leads to %q, want \"main\"", got)
 	}
 }
 

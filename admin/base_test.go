@@ -71,6 +71,6 @@ func walk(t *testing.T, face http.Handler) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("only %d addresses were found", len(seen))
+		t.Errorf("%d addresses were found, want at least 30", len(seen))
 	}
 }

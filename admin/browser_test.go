@@ -119,7 +119,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 
@@ -147,10 +147,10 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.js(t, "location.pathname"); got != "/login" {
-		t.Errorf("after logging out: %s", got)
+		t.Errorf("after logging out: %s, want \"/login\"", got)
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 

@@ -67,16 +67,16 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "POST", "/api/forget", with(func(*http.Request) {})); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", res.StatusCode)
+		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
 	cookie, _ := f.browser(t)
 	if res := f.do(t, "POST", "/api/forget", with(func(r *http.Request) { r.AddCookie(cookie) })); res.StatusCode != http.StatusForbidden {
-		t.Errorf("without a CSRF token: %d", res.StatusCode)
+		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/forget", bearer(token)); res.StatusCode == http.StatusOK {
 		t.Error("GET forgets")
 	}
 	if forgetter.asked != "" {
-		t.Errorf("got the forgotten sessions %q", forgetter.asked)
+		t.Errorf("got the forgotten sessions %q, want none", forgetter.asked)
 	}
 }

@@ -57,7 +57,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("%d pages", len(seen))
+		t.Errorf("got %d pages, want at least 30", len(seen))
 	}
 	for _, at := range []string{"/help/nothing", "/help/../admin/page.go", "/help/docs.go", "/help/img/none.svg", "/help/%2e%2e/go.mod"} {
 		if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusNotFound {
@@ -65,6 +65,6 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "GET", "/help", nil); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", res.StatusCode)
+		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
 }

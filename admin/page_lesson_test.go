@@ -199,7 +199,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		t.Errorf("without the CSRF token: %d", res.StatusCode)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
-		t.Errorf("an unknown action: %d", res.StatusCode)
+		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)
 	}
 	for back, want := range map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"} {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
@@ -253,6 +253,6 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		t.Error("the next page does not have the selected theme")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }

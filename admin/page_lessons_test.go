@@ -67,7 +67,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		t.Error("the sparklines have no data")
 	}
 	if len(first) > 600_000 {
-		t.Errorf("a page has %d bytes", len(first))
+		t.Errorf("a page has %d bytes, want at most 600,000", len(first))
 	}
 	for query, want := range map[string]string{
 		"?sort=name":                             "a-lesson-with-a-name-of-some-length-0000",
@@ -120,13 +120,13 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
 	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
-		t.Errorf("sorted by rewarded: %s", got)
+		t.Errorf("sorted by rewarded: %s, want \"-rewarded0299\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
 		t.Error("the definition does not open")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }

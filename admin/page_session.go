@@ -75,7 +75,7 @@ func kindsOf(x *store.SessionItem) string {
 	return visible(text)
 }
 
-// notices explains properties that most sessions do not have, such as control.
+// notices explains rare properties of a session: control, excluded, refused or opted out.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+

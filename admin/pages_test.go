@@ -175,7 +175,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := b.js(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
 	if second != "candidate-waitingcandidate-waiting" {
-		t.Errorf("j leads to %s", second)
+		t.Errorf("j leads to %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
 	if keeper.calls != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
@@ -189,14 +189,14 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("the page shows the candidates %s, want candidate-newer", got)
 	}
 	if got := b.js(t, "location.hash"); got != "#candidate-newer" {
-		t.Errorf("the next to decide is %s", got)
+		t.Errorf("the next to decide is %s, want \"#candidate-newer\"", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.calls, "newer approve 0 0 operator ") {
 		t.Errorf("asked %q", keeper.calls)
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestEnsureToken(t *testing.T) {
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
-		t.Errorf("these files remain: %v", entries)
+		t.Errorf("these files remain: %v, want 1 in the list", entries)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 		t.Errorf("%d addresses are remembered", len(th.byIP))
 	}
 	if lines > 2 {
-		t.Errorf("%d log lines in ten seconds", lines)
+		t.Errorf("got %d log lines in ten seconds, want at most 2", lines)
 	}
 }
 

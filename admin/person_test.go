@@ -143,7 +143,7 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 		t.Error("inUse returns true for unchanged controls")
 	}
 	if got := await(t, b, refreshed); got != "main" {
-		t.Errorf("main is %q", got)
+		t.Errorf("main is %q, want \"main\"", got)
 	}
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)

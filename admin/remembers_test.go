@@ -89,7 +89,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {
-		t.Errorf("%d lines at 0", n)
+		t.Errorf("got %d lines at 0, want 1", n)
 	}
 }
 

@@ -56,11 +56,11 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			t.Errorf(`%s: got %d, want status 403 and body(t, res) without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
-			t.Errorf("an operator: %s: %d", target, res.StatusCode)
+			t.Errorf("an operator: %s: got status %d, want 200", target, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/nothing-here", bearer(lookToken)); res.StatusCode != http.StatusNotFound {
-		t.Errorf("no such page: %d", res.StatusCode)
+		t.Errorf("no such page: got status %d, want 404", res.StatusCode)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(lookToken)); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("after the removal of the token: status %d", res.StatusCode)
+		t.Errorf("after the removal of the token: status %d, want 401", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{lookToken}}); err == nil {
 		t.Error("no token can change the configuration")

@@ -91,7 +91,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 			t.Errorf("the newer one: %d, old %v", n, old)
 		}
 		if n := b.made.Load(); n != 2 {
-			t.Errorf("computed %d times for 103 requests", n)
+			t.Errorf("got %d computations for 103 requests, want 2", n)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) != 0 {
-			t.Errorf("%d values are kept", len(s.values))
+			t.Errorf("%d values are kept, want 0", len(s.values))
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
-			t.Errorf("%d reports were made for four pages", n)
+			t.Errorf("%d reports were made for four pages, want 1", n)
 		}
 		time.Sleep(10 * time.Second)
 		began := time.Now()
@@ -280,7 +280,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			get("/api/report")
 		}
 		if n := slow.made.Load() - before; n < 3 {
-			t.Errorf("the API computed %d reports for 3 requests", n)
+			t.Errorf("the API computed %d reports for 3 requests, want at least 3", n)
 		}
 		cancel()
 		owners.Wait()

@@ -97,7 +97,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 

@@ -28,15 +28,15 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
 		chromedp.Click(chromedp.CSS("nav a[href^='/sessions']")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
-		t.Errorf("%s sessions on the first page", got)
+		t.Errorf("got %s sessions on the first page, want \"50\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("a[rel=next]")), chromedp.WaitVisible(chromedp.CSS(".pager a:not([rel])")))
 	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
-		t.Errorf("%s sessions on the second page", got)
+		t.Errorf("got %s sessions on the second page, want \"11\"", got)
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
 	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
-		t.Errorf("the search: %q", got)
+		t.Errorf("the search: %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
 	for expression, want := range map[string]string{
@@ -63,7 +63,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		t.Error("the deleted session is listed")
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q", got)
+		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 

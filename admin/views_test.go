@@ -107,7 +107,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 			}
 		}
 		if len(handlers) > 0 {
-			t.Errorf("%s holds %v", target, handlers)
+			t.Errorf("%s holds %v, want none", target, handlers)
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
@@ -165,7 +165,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	page := "/sessions/" + id.String()
 	for _, path := range []string{page + "/rate", page + "/forget"} {
 		if r := post(path, url.Values{"type": {"approval"}, "sure": {"yes"}}); r.StatusCode != http.StatusForbidden {
-			t.Errorf("%s without a token: %s", path, r.Status)
+			t.Errorf("%s without a token: %s, want 403", path, r.Status)
 		}
 	}
 	with := func(pairs ...string) url.Values {
@@ -182,10 +182,10 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		t.Error("the word is not on the page")
 	}
 	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
-		t.Errorf("an unknown word: %s", r.Status)
+		t.Errorf("an unknown rating: got status %s, want 400", r.Status)
 	}
 	if r := post(page+"/forget", with()); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("unsure: %s", r.Status)
+		t.Errorf("without the tick: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
 	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {

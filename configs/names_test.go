@@ -52,10 +52,10 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 		}
 		delete(want, n.Path)
 		if other := flags[n.Flag]; other != "" {
-			t.Errorf("%s and %s share the flag --%s", n.Path, other, n.Flag)
+			t.Errorf("%s and %s share the flag --%s, want none", n.Path, other, n.Flag)
 		}
 		if other := envs[n.Env]; other != "" {
-			t.Errorf("%s and %s share %s", n.Path, other, n.Env)
+			t.Errorf("%s and %s share %s, want none", n.Path, other, n.Env)
 		}
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}

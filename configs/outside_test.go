@@ -104,7 +104,7 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 		t.Errorf("routes: %v", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
-		t.Errorf("%v days", days)
+		t.Errorf("got %v days, want 36500", days)
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {

@@ -93,7 +93,7 @@ func TestFlagsOverrideVariablesOverrideFile(t *testing.T) {
 	})
 	got := fmt.Sprintf("%v %v %v %v %v", c.Bandit.Epsilon, c.Bandit.Control, c.Bandit.Objective, c.Inject.K, c.Inject.Style)
 	if got != "0.5 0.4 random 4 advice" {
-		t.Fatalf("flag, environment, file, file (an empty variable is none), default: got %s", got)
+		t.Fatalf("flag, environment, file, file (an empty variable is none), default: got %s, want \"0.5 0.4 random 4 advice\"", got)
 	}
 }
 
@@ -146,13 +146,13 @@ func TestExpansion(t *testing.T) {
 	file := []byte("lessons: ${HOME_OF}/lessons-${STAGE:-dev}\nstore: {url: \"${URL}\"}\nbandit:\n  salt: $${not}\n  epsilon: ${EPS:-0.1}\n")
 	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "{a: [b]}, c: d")})
 	if c.Lessons != "/srv/lessons-dev" {
-		t.Errorf("lessons = %q", c.Lessons)
+		t.Errorf("lessons = %q, want \"/srv/lessons-dev\"", c.Lessons)
 	}
 	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
-		t.Errorf("a variable's text became structure: %q", got)
+		t.Errorf("a variable's text became structure: %q, want \"{a: [b]}, c: d\"", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
-		t.Errorf("salt = %q", got)
+		t.Errorf("salt = %q, want \"${not}\"", got)
 	}
 	if c.Bandit.Epsilon != 0.1 {
 		t.Errorf("epsilon = %v", c.Bandit.Epsilon)

@@ -76,7 +76,7 @@ func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("with tools there are %+v", loops)
+				t.Errorf("with tools there are %+v, want none", loops)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestTextStaysATextForEarlierDecisions(t *testing.T) {
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
-		t.Fatalf("loops are %+v", l)
+		t.Fatalf("loops are %+v, want 1 in the list", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
 		t.Errorf("the warning's place is item %d, %t", item, ok)

@@ -45,7 +45,7 @@ func TestChangingCallNameReopensAFailure(t *testing.T) {
 			}
 			between.result = `{"error":"it is forbidden"}`
 			if got := loopsIn(t, refuse, between, refuse); got != 1 {
-				t.Errorf("a failed %s between two equal failures: %d warnings", verb, got)
+				t.Errorf("a failed %s between two equal failures: %d warnings, want 1", verb, got)
 			}
 		}
 	}
@@ -127,10 +127,10 @@ func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
 func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
-		t.Errorf("a command after a person's words: %d warnings", got)
+		t.Errorf("a command after a person's words: %d warnings, want 0", got)
 	}
 	if got := loopsIn(t, rule, userStep("and the docs?"), rule); got != 1 {
-		t.Errorf("an API's rule behind a person's words: %d warnings", got)
+		t.Errorf("an API's rule behind a person's words: %d warnings, want 1", got)
 	}
 	for _, words := range []string{
 		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
@@ -139,12 +139,12 @@ func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
 		if got := loopsIn(t, rule, userStep(words), rule); got != 0 {
-			t.Errorf("%q: %d warnings", words, got)
+			t.Errorf("%q: %d warnings, want 0", words, got)
 		}
 	}
 	for _, words := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
 		if got := loopsIn(t, rule, userStep(words), rule); got != 1 {
-			t.Errorf("%q: %d warnings", words, got)
+			t.Errorf("%q: %d warnings, want 1", words, got)
 		}
 	}
 	for _, why := range []string{
@@ -153,7 +153,7 @@ func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 	} {
 		passes := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
 		if got := loopsIn(t, passes, userStep("and the docs?"), passes); got != 0 {
-			t.Errorf("%s: %d warnings", why, got)
+			t.Errorf("%s: %d warnings, want 0", why, got)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 		}
 	}
 	if len(rows) < 500 {
-		t.Fatalf("%d rows", len(rows))
+		t.Fatalf("got %d rows, want at least 500", len(rows))
 	}
 	return rows
 }

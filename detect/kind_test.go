@@ -127,7 +127,7 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		{"bash", `{"command":"cat run.sh"}`, "if ! command -v rg; then echo 'rg: command not found'; fi"},
 	} {
 		if got := Kinds(c.text, Classify(c.tool, c.args, c.text, 0)); len(got) > 0 {
-			t.Errorf("%q has the kinds %v", c.text, got)
+			t.Errorf("%q has the kinds %v, want none", c.text, got)
 		}
 	}
 	for _, text := range []string{
@@ -137,7 +137,7 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		"Exit code 1\nsrc/a.go:3:\treturn errors.New(\"connection refused\")",
 	} {
 		if got := Kinds(text, kindJudgement(text)); len(got) > 0 {
-			t.Errorf("%q has the kinds %v", text, got)
+			t.Errorf("%q has the kinds %v, want none", text, got)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 		t.Errorf("the tail has the kinds %v", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
-		t.Errorf("the middle of a long result has the kinds %v", got)
+		t.Errorf("the middle of a long result has the kinds %v, want none", got)
 	}
 	s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))

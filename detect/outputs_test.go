@@ -54,7 +54,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 		}
 	})
 	if n < 70 {
-		t.Errorf("%d outputs were read", n)
+		t.Errorf("%d outputs were read, want at least 70", n)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 		}
 	})
 	if n < 120 {
-		t.Errorf("%d outputs were read", n)
+		t.Errorf("%d outputs were read, want at least 120", n)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 		n++
 	}
 	if n < 100 {
-		t.Errorf("%d answers were read", n)
+		t.Errorf("%d answers were read, want at least 100", n)
 	}
 }
 
@@ -117,6 +117,6 @@ func TestHarnessResultIsClassified(t *testing.T) {
 		n++
 	}
 	if n < 300 {
-		t.Errorf("%d results were read", n)
+		t.Errorf("%d results were read, want at least 300", n)
 	}
 }

@@ -110,7 +110,7 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 			t.Errorf("%v: found the loops %v, want none", state, loops)
 		}
 		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("a result without a known call is a loop: %v", again)
+			t.Errorf("a result without a known call is a loop: %v, want none", again)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 		t.Errorf("got %+v, want one loop of three", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
-		t.Errorf("a loop that has a warning is reported again: %+v", got)
+		t.Errorf("a loop that has a warning is reported again: %+v, want none", got)
 	}
 }
 

@@ -149,7 +149,7 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	}
 	timeout := bash("timeout 60 ./deploy", "starting\n\nCommand exited with code 124")
 	if got := loopsIn(t, timeout, timeout); got != 0 {
-		t.Errorf("timeout(1): %d warnings at the first retry", got)
+		t.Errorf("timeout(1): %d warnings at the first retry, want 0", got)
 	}
 }
 

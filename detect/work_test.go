@@ -165,7 +165,7 @@ func TestWorkIsBounded(t *testing.T) {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
 	}
 	if got := worksOf(t, inShell("git commit -m x", b.String())); len(got) != 32 {
-		t.Errorf("%d references", len(got))
+		t.Errorf("got %d references, want 32", len(got))
 	}
 }
 

@@ -95,7 +95,7 @@ func attacks() (out []attack) {
 func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 	all := attacks()
 	if len(all) < 500 {
-		t.Fatalf("only %d attempts", len(all))
+		t.Fatalf("got %d attempts, want at least 500", len(all))
 	}
 	lessons := 0
 	for chunk := range slices.Chunk(all, 10) { // the cost of a proposal grows with the lessons of the bank

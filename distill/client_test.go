@@ -151,7 +151,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 		seen[waits[1]] = true
 	}
 	if len(seen) != 20 {
-		t.Errorf("of twenty waits %d differ", len(seen))
+		t.Errorf("of twenty waits %d differ, want 20", len(seen))
 	}
 }
 

@@ -63,7 +63,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
 			if n := len(b.lesson(first.Slug).Evidence); n != 2 {
-				t.Errorf("%s: the evidence is %d sessions", c.name, n)
+				t.Errorf("%s: the evidence is %d sessions, want 2", c.name, n)
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	b.distil()
 	list := b.lessons()
 	if len(list) < 10 {
-		t.Fatalf("only %d lessons came of it: %v", len(list), b.slugs())
+		t.Fatalf("got %d lessons: %v, want at least 10", len(list), b.slugs())
 	}
 	for _, l := range list {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))

@@ -75,7 +75,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 				first, second := newHop("a", style), newHop("b", inject.Advice)
 				one := first.sendThrough(t, chainBook("shared"), d, body)
 				if strings.Count(one, "[shared]") != 1 {
-					t.Fatalf("%s: the first inserts nothing: %s", d, one)
+					t.Fatalf("%s: the first inserts nothing: %s, want [shared] exactly once", d, one)
 				}
 				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
 					t.Errorf("%s, %s: the second precept changes the request of the first:\n%s\n%s", d, style, one, two)
@@ -114,7 +114,7 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"go"},` + call("c1") + `,` + call("c2") + `]}`
 	one := newHop("a", inject.Advice).sendThrough(t, chainBook(), wire.Chat, body)
 	if strings.Count(one, "[LOOP DETECTED]") != 1 {
-		t.Fatalf("no warning: %s", one)
+		t.Fatalf("got %s, want [LOOP DETECTED] exactly once", one)
 	}
 	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
 		t.Errorf("warned twice:\n%s", two)

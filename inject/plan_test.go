@@ -67,7 +67,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 		r.replied()
 		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
 		if p := r.send(); len(p.Edits) != 1 {
-			t.Fatalf("turn %d: %d edits", i, len(p.Edits))
+			t.Fatalf("turn %d: %d edits, want 1", i, len(p.Edits))
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 	r.a.user("hurry", false)
 	if p := r.send(); len(p.Edits) != 0 {
-		t.Errorf("more words: %+v", p)
+		t.Errorf("more words: got edits %+v, want none", p)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 		t.Errorf("%d picks: a pick that was skipped once is inserted later", n)
 	}
 	if n := len(r.rec.Lessons.Matched); n != 50 {
-		t.Errorf("%d matched", n)
+		t.Errorf("%d matched, want 50", n)
 	}
 	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
 		t.Errorf("only %d sentences in 2 KiB: the budget is not used", n)
@@ -409,7 +409,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
-		t.Fatalf("the provider has it: %+v", p)
+		t.Fatalf("the provider has the text: got edits %+v, want none", p)
 	}
 	// A full list again, on a new connection: everything comes back.
 	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},

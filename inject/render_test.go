@@ -112,7 +112,7 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 			}
 		}
 		if got := Part(block, "no-such"); got != "" {
-			t.Errorf("Part returns %q for a missing lesson", got)
+			t.Errorf("Part returns %q for a missing lesson, want none", got)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 		t.Errorf("the prompt is %q; expected %q", got, before)
 	}
 	if _, p := newSectionRun(t, "new", 0, of).send(rulesFile, "a"); len(p.Picks) != 0 {
-		t.Errorf("a new session flips the coins %+v", p.Picks)
+		t.Errorf("a new session flips the coins %+v, want none", p.Picks)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
 	if _, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
-		t.Errorf("a message that continues a conversation has the coins %+v", p.Picks)
+		t.Errorf("a message that continues a conversation has the coins %+v, want none", p.Picks)
 	}
 }
 

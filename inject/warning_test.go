@@ -51,7 +51,7 @@ func TestWarning(t *testing.T) {
 			t.Errorf("the quoted call opens or closes a block: %q", w)
 		}
 		if len(w) > 1024 {
-			t.Errorf("%d bytes", len(w))
+			t.Errorf("got %d bytes, want at most 1024", len(w))
 		}
 		for _, form := range []string{"<|", "|>", "INST]", "System:", "Assistant:", "</", "###"} {
 			if strings.Contains(w, form) {

@@ -83,7 +83,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						r.send(t, "POST", path, header, sent)
 						got := string(up.last(t).body)
 						if strings.Count(got, "- [one]") != 1 {
-							t.Fatalf("turn %d of %d bytes has %d blocks", n, len(sent), strings.Count(got, "- [one]"))
+							t.Fatalf("turn %d of %d bytes has %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if open := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(open, before) {
 							t.Fatalf("the list of turn %d is not a prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, open)
@@ -97,10 +97,10 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						t.Error("a request beyond the limit got another lesson, or lost its own")
 					}
 					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
-						t.Errorf("the crossing was logged %d times: %s", n, log.String())
+						t.Errorf("the crossing was logged %d times: %s, want 1", n, log.String())
 					}
 					if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("%v requests were counted", n)
+						t.Errorf("%v requests were counted, want at least 2", n)
 					}
 				})
 			}
@@ -120,10 +120,10 @@ func TestLongRequestOfAnUnknownConversation(t *testing.T) {
 		t.Errorf("session %q, changed %t", res.Header.Get("Precept-Session"), got != sent)
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("%v requests were counted", n)
+		t.Errorf("%v requests were counted, want 1", n)
 	}
 	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged at the end", n)
+		t.Errorf("%d bytes are charged at the end, want 0", n)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCompressedConversationBeyondTheLimit(t *testing.T) {
 	for ; n < 3; n++ {
 		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))
 		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
-			t.Fatalf("turn %d has %d blocks", n, strings.Count(got, "- [one]"))
+			t.Fatalf("turn %d has %d blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
 		list += turnsOf(chatPath, n, 9000)
 	}

@@ -65,7 +65,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 				res, _ := r.send(t, "POST", chatPath, nil, string(text))
 				got := string(up.last(t).body)
 				if c := strings.Count(got, "[one]"); c != 1 {
-					t.Errorf("step %d: %d blocks: %s", i, c, got)
+					t.Errorf("step %d: %d blocks: %s, want 1", i, c, got)
 				}
 				var sent struct{ Messages []json.RawMessage }
 				_ = json.Unmarshal([]byte(got), &sent)

@@ -66,7 +66,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(tally.batches) != 3 {
-		t.Errorf("batches %v", tally.batches)
+		t.Errorf("batches %v, want 3 in the list", tally.batches)
 	}
 	one.refresh(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {

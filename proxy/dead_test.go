@@ -109,7 +109,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}()
 	<-begun
 	if n := m.n.Load(); n != 1 {
-		t.Errorf("%d connections before", n)
+		t.Errorf("got %d connections before, want 1", n)
 	}
 	m.dead.Store(1)
 	if err := <-ended; err == nil { // the end is noticed after any time
@@ -117,7 +117,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := m.n.Load(); n != 2 {
-		t.Errorf("%d connections after", n)
+		t.Errorf("got %d connections after, want 2", n)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		r.transport().IdleConnTimeout = 50 * time.Millisecond
 		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 		if m.n.Load() != 1 {
-			t.Errorf("%d connections", m.n.Load())
+			t.Errorf("got %d connections, want 1", m.n.Load())
 		}
 		eventually(t, func() bool { return m.open.Load() == 0 })
 		srv.Close()

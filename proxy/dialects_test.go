@@ -130,7 +130,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	}
 	got := exchangesOf(t, r, "streams")
 	if len(got) != 3 {
-		t.Fatalf("%d exchanges", len(got))
+		t.Fatalf("got %d exchanges, want 3", len(got))
 	}
 	for i, x := range got {
 		want := sample.Reply{
@@ -153,7 +153,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	first, call, list := s.sendNext(t, r, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
-		t.Errorf("the first request: %s", list)
+		t.Errorf("the first request: %s, want [one] exactly once", list)
 	}
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
@@ -194,7 +194,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 		checkShape(t, "/v1/responses", b)
 	}
 	if up.count() != 0 {
-		t.Errorf("%d requests reached the upstream", up.count())
+		t.Errorf("%d requests reached the upstream, want 0", up.count())
 	}
 }
 

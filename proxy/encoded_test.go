@@ -63,7 +63,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		encoding, _, _ := strings.Cut(name, ":")
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
-				t.Errorf("Accept-Encoding is %q", got)
+				t.Errorf("Accept-Encoding is %q, want \"identity\"", got)
 			}
 			w.Header().Set("Content-Encoding", encoding)
 			for rest := reply; len(rest) > 0; rest = rest[min(50, len(rest)):] {
@@ -82,7 +82,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 			t.Errorf("%s: the second request is of session %q, not %q", name, second, first)
 		}
 		if n := testutil.ToFloat64(r.Parts().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
-			t.Errorf("%s: %v input tokens were counted", name, n)
+			t.Errorf("%s: %v input tokens were counted, want 6000", name, n)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				t.Errorf("the client got %.100q", got)
 			}
 			if n := testutil.ToFloat64(r.Parts().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("the reply was counted %v times under %q", n, c.reason)
+				t.Errorf("the reply was counted %v times under %q, want 1", n, c.reason)
 			}
 			eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {

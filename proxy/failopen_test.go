@@ -110,7 +110,7 @@ func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 		t.Errorf("the upstream got %s", got)
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
-		t.Errorf("counted %v times", n)
+		t.Errorf("got a count of %v, want 1", n)
 	}
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // the session is not locked for ever
 }

@@ -40,7 +40,7 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
-		t.Errorf("%v panics counted", n)
+		t.Errorf("got %v panics counted, want 2", n)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		}
 	}
 	if up.count() != 4 {
-		t.Errorf("asked %d times", up.count())
+		t.Errorf("the upstream got %d requests, want 4", up.count())
 	}
 }
 

@@ -248,7 +248,7 @@ func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := r.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s", res.StatusCode, got)
+		t.Fatalf("status %d: %s, want 200", res.StatusCode, got)
 	}
 	return got
 }

@@ -40,7 +40,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				}
 			}
 			if shown < 400 {
-				t.Errorf("only %d lessons were shown", shown)
+				t.Errorf("%d lessons were shown, want at least 400", shown)
 			}
 		})
 	}

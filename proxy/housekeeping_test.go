@@ -119,7 +119,7 @@ func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 			t.Errorf("%s got no lesson (%s)", name, res.Header.Get("Precept-Skip"))
 		}
 		if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-			t.Errorf("%s: %v sessions", name, n)
+			t.Errorf("%s: got %v sessions, want 1", name, n)
 		}
 	}
 }

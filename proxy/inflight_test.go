@@ -63,7 +63,7 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
-		t.Errorf("%v were counted", n)
+		t.Errorf("got a count of %v, want 2", n)
 	}
 	answer()
 	all.Wait()
@@ -95,7 +95,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	sendBody := func(body string) string {
 		all.Go(func() {
 			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
-				t.Errorf("answered %d", res.StatusCode)
+				t.Errorf("got status %d, want 200", res.StatusCode)
 			}
 		})
 		return <-came
@@ -148,7 +148,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {
-		t.Errorf("healthz: %d %s", res.StatusCode, b)
+		t.Errorf("healthz: %d %s, want 200", res.StatusCode, b)
 	}
 	answer()
 	all.Wait()

@@ -46,6 +46,6 @@ func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
-		t.Errorf("%v bodies counted", n)
+		t.Errorf("got %v bodies counted, want 9", n)
 	}
 }

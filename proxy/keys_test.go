@@ -37,13 +37,13 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 		} {
 			res, b := r.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s, key %s: %d", path, name, res.StatusCode)
+				t.Errorf("%s, key %s: got status %d, want 401", path, name, res.StatusCode)
 			}
 			checkShape(t, path, b)
 		}
 	}
 	if n := up.count(); n != 0 {
-		t.Errorf("%d requests reached the upstream", n)
+		t.Errorf("%d requests reached the upstream, want 0", n)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	}
 	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {
-			t.Errorf("%s keeps %v", tenant, xs)
+			t.Errorf("%s keeps %v, want none", tenant, xs)
 		}
 	}
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")

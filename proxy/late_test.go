@@ -59,7 +59,7 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	}
 	excluded := r.Parts().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("%v sessions are excluded as late", n)
+		t.Errorf("%v sessions are excluded as late, want 1", n)
 	}
 	a.next(callOf(t, reply), "ls", "x")
 	late.away.Store(false)
@@ -71,6 +71,6 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 		a.next(callOf(t, reply), "ls", "x")
 	}
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("%v sessions are excluded as late", n)
+		t.Errorf("%v sessions are excluded as late, want 1", n)
 	}
 }

@@ -237,7 +237,7 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 		}
 	}
 	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {
-		t.Errorf("unknown sample: %d", code)
+		t.Errorf("unknown sample: got status %d, want 404", code)
 	}
 	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any

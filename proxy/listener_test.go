@@ -144,7 +144,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 	all.Wait()
 	if n := failed.Load(); n > 0 {
-		t.Errorf("%d of 480 requests failed", n)
+		t.Errorf("%d of 480 requests failed, want 0", n)
 	}
 }
 

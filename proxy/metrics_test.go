@@ -25,7 +25,7 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 		there[f.GetName()] = len(f.GetMetric())
 		for _, m := range f.GetMetric() {
 			if m.GetCounter().GetValue() != 0 {
-				t.Errorf("%s begins at %v", f.GetName(), m.GetCounter().GetValue())
+				t.Errorf("%s begins at %v, want 0", f.GetName(), m.GetCounter().GetValue())
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 		}
 	}
 	if up.count() > 0 {
-		t.Errorf("%d requests reached the upstream; the last: %+v", up.count(), up.last(t))
+		t.Errorf("%d requests reached the upstream; the last: %+v, want 0", up.count(), up.last(t))
 	}
 }
 

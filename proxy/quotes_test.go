@@ -64,7 +64,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, key, string(b))
 		if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
-			t.Fatalf("no lesson in the conversation itself (%s): %s", res.Header.Get("Precept-Skip"), got)
+			t.Fatalf("no lesson in the conversation itself (%s): %s, want [one] exactly once", res.Header.Get("Precept-Skip"), got)
 		}
 		return res.Header.Get("Precept-Session")
 	}
@@ -109,10 +109,10 @@ func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
 				}
 			}
 			if n := testutil.ToFloat64(r.Parts().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
-				t.Errorf("%v are counted", n)
+				t.Errorf("got a count of %v, want 2", n)
 			}
 			if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-				t.Errorf("%v sessions of one", n)
+				t.Errorf("got %v sessions of one, want 1", n)
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func TestSideCallIsFoundAfterARestart(t *testing.T) {
 	r.send(t, "POST", chatPath, bearer("k"), string(b))
 	side, _ := json.Marshal(obj{"messages": sideCalls()["mem0 1 (fact retrieval)"]})
 	if res, _ := r.send(t, "POST", chatPath, bearer("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("skip %q", res.Header.Get("Precept-Skip"))
+		t.Errorf("skip %q, want \"side:quotes\"", res.Header.Get("Precept-Skip"))
 	}
 }
 

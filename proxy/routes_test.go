@@ -55,7 +55,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
 		r.send(t, "GET", path, anthropic, "")
 		if got := upstreamOf(ups, before); got != "anthropic" {
-			t.Errorf("GET %s of a client of the Messages API went to %q", path, got)
+			t.Errorf("GET %s of a client of the Messages API went to %q, want \"anthropic\"", path, got)
 		}
 	}
 	for _, c := range []struct{ method, path, want string }{
@@ -174,7 +174,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		t.Errorf("%d connections reached the internal server, want 0", n)
 	}
 	if up.count() < 100 {
-		t.Errorf("only %d requests reached the upstream", up.count())
+		t.Errorf("%d requests reached the upstream, want at least 100", up.count())
 	}
 	for _, s := range up.got {
 		if s.header.Get("Host") != "" && s.header.Get("Host") != own {
@@ -212,12 +212,12 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 		}
 		res, b := silent.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("%s silent: %d", path, res.StatusCode)
+			t.Errorf("%s silent: got status %d, want 504", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		res, b = down.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusBadGateway {
-			t.Errorf("%s down: %d", path, res.StatusCode)
+			t.Errorf("%s down: got status %d, want 502", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		w := httptest.NewRecorder()
@@ -230,7 +230,7 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	}
 	res, b := down.send(t, "POST", "/v1/feedback", nil, `{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`)
 	if res.StatusCode != http.StatusNotFound {
-		t.Errorf("an unknown sample: %d", res.StatusCode)
+		t.Errorf("an unknown sample: got status %d, want 404", res.StatusCode)
 	}
 	checkShape(t, "/v1/feedback", b)
 }

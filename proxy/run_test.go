@@ -74,7 +74,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Helper()
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		if name := res.Header.Get("Precept-Session"); name != "uuid-1" {
-			t.Errorf("the session is called %q", name)
+			t.Errorf("the session is called %q, want \"uuid-1\"", name)
 		}
 		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
 	}
@@ -97,7 +97,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	main.ran(n, `{"command":"cat README.md"}`, "text")
 	keeper := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
 	if skip, _ := send(keeper.body()); skip != "side:other_tools" {
-		t.Errorf("a memory keeper: skip %q", skip)
+		t.Errorf("a memory keeper: skip %q, want \"side:other_tools\"", skip)
 	}
 	for i := range 4 { // the sub-agent goes round in circles
 		skip, sent := send(sub.body())
@@ -118,7 +118,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Errorf("the named session has drawn %+v", a)
 	}
 	if x := keptIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
-		t.Errorf("%d exchanges of the named session", len(x))
+		t.Errorf("got %d exchanges of the named session, want 3", len(x))
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *speaker) sendNext(t *testing.T, r *rig, h http.Header) (res *http.Respo
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s", res.StatusCode, b)
+		t.Fatalf("status %d: %s, want 200", res.StatusCode, b)
 	}
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }

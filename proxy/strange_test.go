@@ -185,7 +185,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 				compare(t, head, "", sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
-				t.Errorf("got a request over %v", proto.Load())
+				t.Errorf("got a request over %v, want \"HTTP/2.0\"", proto.Load())
 			}
 		})
 	}

@@ -123,7 +123,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		}
 	}
 	if status := postAs(t, r, bearer("k-two"), `"request_id":"`+mine+`"`); status != "parked" {
-		t.Errorf("feedback by another key's request id is %s", status)
+		t.Errorf("feedback by another key's request id is %s, want \"parked\"", status)
 	}
 	got := storedExchanges(t, r, "build")
 	if len(got) != 3 && len(got) != 2 {
@@ -206,7 +206,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 			}
 		}
 		if len(seen) != 1 {
-			t.Errorf("%s keeps the canaries of %v", tenant, seen)
+			t.Errorf("%s keeps the canaries of %v, want 1 in the list", tenant, seen)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 			t.Errorf("%d: got %d %q %v", c.code, res.StatusCode, body, res.Header)
 		}
 		if up.count() != 1 {
-			t.Errorf("%d: asked %d times", c.code, up.count())
+			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
 		}
 	}
 }
@@ -443,7 +443,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	}
 	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
-		t.Errorf("websocket: %d", res.StatusCode)
+		t.Errorf("websocket: got status %d, want 426", res.StatusCode)
 	}
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
@@ -456,7 +456,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 		t.Errorf("CONNECT: %q", line)
 	}
 	if up.count() != 0 {
-		t.Errorf("%d requests reached the upstream", up.count())
+		t.Errorf("%d requests reached the upstream, want 0", up.count())
 	}
 	up.Close()
 	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)

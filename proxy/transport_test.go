@@ -88,7 +88,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			use := func(r *rig) {
 				t.Helper()
 				if got := string(r.chat(t, nil, body)); got != "first, last" {
-					t.Fatalf("answered %q", got)
+					t.Fatalf("got answer %q, want \"first, last\"", got)
 				}
 			}
 			if http2 {

@@ -118,17 +118,17 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 		}
 	}
 	if n := total(r.Parts().Metrics.Series("sessions")); n != 0 {
-		t.Errorf("%v sessions", n)
+		t.Errorf("got %v sessions, want 0", n)
 	}
 	if failed := total(r.Parts().Metrics.Series("fail_open")); failed != 0 {
-		t.Errorf("%v steps failed", failed)
+		t.Errorf("%v steps failed, want 0", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
-		t.Errorf("the first turn: %s", list)
+		t.Errorf("the first turn: %s, want [one] exactly once", list)
 	}
 	if n := total(r.Parts().Metrics.Series("sessions")); n != 1 {
-		t.Errorf("%v sessions with one conversation", n)
+		t.Errorf("got %v sessions with one conversation, want 1", n)
 	}
 }
 

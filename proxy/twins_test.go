@@ -143,10 +143,10 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	defer up.mu.Unlock()
 	for _, s := range up.got {
 		if strings.Count(string(s.body), "[one]") != 1 {
-			t.Fatalf("not one block: %s", s.body)
+			t.Fatalf("got %s, want [one] exactly once", s.body)
 		}
 	}
 	if got := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
-		t.Errorf("%v sessions counted", got)
+		t.Errorf("got %v sessions counted, want 1", got)
 	}
 }

@@ -14,7 +14,7 @@ func TestCollectorShareFollowsTheLiveHeap(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	tuneCollector(func(string) (string, bool) { return "", true })
 	if p := collectorShare(); p != 100 {
-		t.Fatalf("%d%% although the environment sets it", p)
+		t.Fatalf("%d%% although the environment sets it, want 100", p)
 	}
 
 	tuneCollector(func(string) (string, bool) { return "", false })

@@ -75,7 +75,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	}
 	odd := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
-		t.Errorf("of an unknown dialect: %+v", qs)
+		t.Errorf("unknown dialect: got queries %+v, want none", qs)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 		t.Errorf("a call of the same turn: %+v", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
-		t.Errorf("a successful call matched: %+v", qs)
+		t.Errorf("a successful call matched: %+v, want none", qs)
 	}
 }
 

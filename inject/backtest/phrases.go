@@ -139,7 +139,7 @@ func span(sentence string, shared []string) string {
 	if first < 0 {
 		return ""
 	}
-	for last-first+1 > maxPhraseWords { // the start of the span is mostly the verb
+	for last-first+1 > maxPhraseWords { // cut at the end, because the start is usually the verb
 		last--
 	}
 	if first == last && last+1 < len(words) {

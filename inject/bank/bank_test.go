@@ -326,7 +326,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 		t.Errorf("a log that cannot be written: %v", err)
 	}
 	if got := slugs(t, b); got != "one three two" {
-		t.Errorf("the lessons are %s", got)
+		t.Errorf("the lessons are %s, want \"one three two\"", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "_index.md")); err != nil {
 		t.Errorf("nor the index: %v", err)

@@ -82,7 +82,7 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 		t.Fatalf("%d copied, %v", n, err)
 	}
 	if got := slugs(t, b); got != "one three two" {
-		t.Errorf("the lessons are %s", got)
+		t.Errorf("the lessons are %s, want \"one three two\"", got)
 	}
 	if got := actions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
 		t.Errorf("the log says %s", got)
@@ -126,7 +126,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "" {
-		t.Errorf("active: %s", got)
+		t.Errorf("got active lessons %s, want none", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
 		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)

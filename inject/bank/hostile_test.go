@@ -35,7 +35,7 @@ func openDesk(t *testing.T) *bank.Bank {
 func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatalf("there are %d attacks", len(attacks))
+		t.Fatalf("got %d attacks, want at least 500", len(attacks))
 	}
 	all := make([]bank.Proposal, len(attacks))
 	for i, a := range attacks {
@@ -67,7 +67,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hits := book.Match(&lesson.Query{Words: []string{"load the fixture"}, Tenant: "acme", Agent: "coder", Now: now()}); len(hits) > 0 {
-		t.Errorf("%d hostile lessons match", len(hits))
+		t.Errorf("%d hostile lessons match, want 0", len(hits))
 	}
 	t.Logf("refused %v of %v", refused, total)
 }
@@ -75,7 +75,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 func TestHonestLessonsAreAccepted(t *testing.T) {
 	honest := banktest.Honest()
 	if len(honest) < 60 {
-		t.Fatalf("there are %d honest lessons", len(honest))
+		t.Fatalf("got %d honest lessons, want at least 60", len(honest))
 	}
 	for _, h := range honest {
 		r, err := openDesk(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})

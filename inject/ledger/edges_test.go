@@ -186,7 +186,7 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 	}
 	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
-		t.Errorf("outside of the section: %+v", got)
+		t.Errorf("outside of the section: got entries %+v, want none", got)
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {

@@ -142,7 +142,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 			}
 			record(t, l, entry(2), entry(2))
 			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
-				t.Fatalf("two equal entries in one call: %d are written", n)
+				t.Fatalf("two equal entries in one call: %d are written, want 1", n)
 			}
 		})
 	}
@@ -207,17 +207,17 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	got := text(t, l)
 	for n := range 50 {
 		if c := strings.Count(got, fmt.Sprintf("    - **Error Summary:** the sum is %d\n", n)); c != 1 {
-			t.Errorf("the ledger has entry %d %d times", n, c)
+			t.Errorf("the ledger has entry %d %d times, want 1", n, c)
 		}
 	}
 	if c := strings.Count(got, "the sum is 1000\n"); c != 1 {
-		t.Errorf("fifty identical failures are %d entries", c)
+		t.Errorf("fifty identical failures are %d entries, want 1", c)
 	}
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
 		t.Errorf("got %q, want a text with the prefix \"# Agent\\n\\n## Lessons Learned\\n\\n- by hand\\n- [\" and a text with the suffix \"\\n\\n## Style\\n\"", got)
 	}
 	if lines := trace(t, l); len(lines) != 100 {
-		t.Errorf("%d lines of trace", len(lines))
+		t.Errorf("got %d lines of trace, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {

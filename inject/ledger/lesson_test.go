@@ -47,7 +47,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 			continue
 		}
 		if len(got) != 1 {
-			t.Fatalf("%s: %d lessons", c.file, len(got))
+			t.Fatalf("%s: %d lessons, want 1", c.file, len(got))
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {

@@ -131,7 +131,7 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 			}
 		}
 		if lines[i]["timestamp"] != "2026-03-04T05:06:07.000Z" {
-			t.Errorf("line %d: got the time %v", i, lines[i]["timestamp"])
+			t.Errorf("line %d: got the time %v, want \"2026-03-04T05:06:07.000Z\"", i, lines[i]["timestamp"])
 		}
 	}
 }

@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with the particles, articles and signs of its language. A keyword does
-// not match a longer word with the same beginning or end.
+// A keyword matches a word with the particles, articles and punctuation of its language, but no longer word with the
+// same beginning or end.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
@@ -77,7 +77,7 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 		{Errors: []ErrorText{{Text: "x", Tags: []string{"Code–review"}}}},
 	} {
 		if len(b.Match(&q)) != 1 || len(b.Explain(&q)) != 1 {
-			t.Errorf("%+v does not match", q)
+			t.Errorf("%+v: got no match, want one", q)
 		}
 	}
 }
@@ -85,9 +85,9 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 // A Korean word of two syllables is no short keyword.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
-		t.Errorf("findings are %v", got)
+		t.Errorf("got findings %v, want none", got)
 	}
 	if got := broad(keyworded("it", "ab")); len(got) != 1 {
-		t.Errorf("findings of two letters are %v", got)
+		t.Errorf("two letters: got findings %v, want 1 in the list", got)
 	}
 }

@@ -168,7 +168,7 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	}
 	twin.Path = yes.Path // an edit of the same file
 	if got := codes(Checks{}.Lesson(twin, b)); len(got) != 0 {
-		t.Errorf("edit: %q", got)
+		t.Errorf("edit: got findings %q, want none", got)
 	}
 	empty := advised("empty", "", trig)
 	if got := codes(lint(NewBook([]*Lesson{empty}))); !slices.Equal(got, []string{"warning no_advice "}) {
@@ -224,7 +224,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 		t.Errorf("got error %v, e %+v, want no error, e.Action = \"approve\", e.By = \"ann\\n{}\" and e.Time.Equal(at) = true", err, e)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
-		t.Errorf("these files remain: %q", left)
+		t.Errorf("these files remain: %q, want none", left)
 	}
 	if b, problems, err := Load(dir); err != nil || b.Len() != 0 || len(problems) != 0 {
 		t.Errorf("precept's own files are read as lessons: %v %v", problems, err)

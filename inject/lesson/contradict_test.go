@@ -84,7 +84,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("%s: contradicts %d lessons", state, len(got))
+			t.Errorf("%s: contradicts %d lessons, want 0", state, len(got))
 		}
 	}
 }

@@ -123,10 +123,10 @@ func TestSections(t *testing.T) {
 		t.Errorf("got %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
 	}
 	if got := firstTitle(body); got != "Title" {
-		t.Errorf("title %q", got)
+		t.Errorf("title %q, want \"Title\"", got)
 	}
 	if got := section("## Rule\n", isHeading("rule")); got != "" {
-		t.Errorf("empty %q", got)
+		t.Errorf("an empty section: got %q, want no text", got)
 	}
 	for heading, want := range map[string]bool{
 		"What to do (or avoid)": true, "WHAT TO DO": true, "What to do / avoid": true, "What to avoid:": true, "What to do next": false, "Why": false,

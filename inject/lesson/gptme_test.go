@@ -41,7 +41,7 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 		}
 	}
 	if got := book.Contradicts(gptme); len(got) != 0 {
-		t.Errorf("the same words with another meaning contradict: %v", got)
+		t.Errorf("the same words with another meaning contradict: %v, want none", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
-		t.Errorf("a good file has findings: %v", (Checks{}).Book(got))
+		t.Errorf("a good file has findings: %v, want none", (Checks{}).Book(got))
 	}
 }
 

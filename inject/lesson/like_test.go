@@ -299,15 +299,15 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
 	if hits := of(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
-		t.Errorf("a kind of error that is frequent in the traffic fires %+v", hits)
+		t.Errorf("a kind of error that is frequent in the traffic fires %+v, want none", hits)
 	}
 	if hits := of(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
-		t.Errorf("an error of the kind without a word of the lesson fires %+v", hits)
+		t.Errorf("an error of the kind without a word of the lesson fires %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := of(captured(t, 210), named, other); len(hits) != 0 {
-		t.Errorf("a lesson that names its kinds fires on another kind: %+v", hits)
+		t.Errorf("a lesson that names its kinds fires on another kind: %+v, want none", hits)
 	}
 }
 

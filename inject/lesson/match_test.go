@@ -261,10 +261,10 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 	miss, hit := &Query{Words: []string{strings.Repeat("nothing here ", 500)}}, &Query{Words: []string{"alpha beta"}}
 	b.Match(miss)
 	if n := testing.AllocsPerRun(100, func() { b.Match(miss) }); n > 1 {
-		t.Errorf("a miss allocates %v times", n)
+		t.Errorf("a miss allocates %v times, want at most 1", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { b.Match(hit) }); n > 2 {
-		t.Errorf("a hit allocates %v times", n)
+		t.Errorf("a hit allocates %v times, want at most 2", n)
 	}
 }
 

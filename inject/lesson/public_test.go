@@ -145,10 +145,10 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
-		t.Errorf("a line of precept is shown as %q", got)
+		t.Errorf("a line of precept is shown as %q, want none", got)
 	}
 	if got := lesson.Line("one\n two"); got != "one two" {
-		t.Errorf("two lines are %q", got)
+		t.Errorf("two lines are %q, want \"one two\"", got)
 	}
 }
 

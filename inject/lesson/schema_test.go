@@ -179,7 +179,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 		}
 	}
 	if bad < 500 {
-		t.Errorf("only %d mutations were bad", bad)
+		t.Errorf("%d mutations were bad, want at least 500", bad)
 	}
 }
 

@@ -7,15 +7,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// Each match of a pattern contains one of its words. Without a word the pattern would not run.
+// Each match of a pattern of orders.txt contains one of the words of its section: a text without them is not searched.
 func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatalf("got %d, want >= 500", len(attacks))
+		t.Fatalf("got %d attacks, want at least 500", len(attacks))
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: got %q, want an empty result", a.Name, p)
+			t.Errorf("%s: the patterns %q match without their words, want no such pattern", a.Name, p)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func starter(t *testing.T) *Book {
 		t.Fatalf("load: %v %v", err, problems)
 	}
 	if b.Len() < 12 {
-		t.Fatalf("%d lessons", b.Len())
+		t.Fatalf("got %d lessons, want at least 12", b.Len())
 	}
 	return b
 }

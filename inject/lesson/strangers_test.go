@@ -144,7 +144,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 		report = append(report, p.Error())
 	}
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
-		t.Errorf("the active lessons are %s", got)
+		t.Errorf("the active lessons are %s, want \"below deep good inside\"", got)
 	}
 	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
 		t.Errorf("got the report %q", report)

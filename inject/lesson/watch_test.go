@@ -177,7 +177,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		silent(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := await(t, updates, "Again"); len(u.problems) > 0 {
-			t.Errorf("the lesson is active again: %v", u.problems)
+			t.Errorf("the lesson is active again: %v, want none", u.problems)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			silent(t, updates)
 			writeFile(t, file, titled("one-a", "One"))
 			if u = await(t, updates, "One"); len(u.problems) != 0 {
-				t.Errorf("%q was mended: %v", bad, u.problems)
+				t.Errorf("%q is valid again: got problems %v, want none", bad, u.problems)
 			}
 		}
 		writeFile(t, file, titled("one-a", "Good again"))
@@ -229,7 +229,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			silent(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
 			if u := await(t, updates, all...); len(u.problems) > 0 {
-				t.Errorf("%s is back: %v", name, u.problems)
+				t.Errorf("%s is back: got problems %v, want none", name, u.problems)
 			}
 		}
 		path := filepath.Join(dir, "e.md")

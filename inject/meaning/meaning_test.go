@@ -122,12 +122,12 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 	}
 	matchOf(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
-		t.Errorf("words of another meaning match %+v", found)
+		t.Errorf("words of another meaning match %+v, want none", found)
 	}
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if got := server.header.Get("Authorization"); got != "Bearer sk-canary" {
-		t.Errorf("the key is %q", got)
+		t.Errorf("the key is %q, want \"Bearer sk-canary\"", got)
 	}
 	times := 0
 	for _, text := range server.embedded {
@@ -154,7 +154,7 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 		}
 		server.mu.Lock()
 		if len(server.embedded) > 0 {
-			t.Errorf("%s: %d texts are embedded", name, len(server.embedded))
+			t.Errorf("%s: %d texts are embedded, want 0", name, len(server.embedded))
 		}
 		server.mu.Unlock()
 	}
@@ -205,7 +205,7 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if len(server.embedded) > 0 {
-		t.Errorf("%d texts are embedded", len(server.embedded))
+		t.Errorf("%d texts are embedded, want 0", len(server.embedded))
 	}
 }
 

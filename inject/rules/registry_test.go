@@ -70,7 +70,7 @@ func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
 		return rules.Advance(list, 2, noon(), func(r *rules.Registered) string { return verdict[r.Section] })
 	}
 	if advance(); states() != "measuring measuring queued queued" {
-		t.Fatalf("at the start: %s", states())
+		t.Fatalf("at the start: %s, want \"measuring measuring queued queued\"", states())
 	}
 	if advance() {
 		t.Error("a second call without a verdict changes the list")
@@ -118,7 +118,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 	} {
 		places := rules.Locate(c.text, rules.Lines(c.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: the section has the places %v", c.name, places)
+			t.Fatalf("%s: the section has the places %v, want 1 in the list", c.name, places)
 		}
 		got := c.text
 		cut := make([]bool, len(c.text))

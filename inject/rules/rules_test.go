@@ -79,7 +79,7 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	for _, words := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
 		for agent, prompt := range frames(other) {
 			if at := rules.LocateFramed(prompt+words, lines); len(at) > 0 {
-				t.Errorf("%s: the words %q are located at %v", agent, words, at)
+				t.Errorf("%s: the words %q are located at %v, want none", agent, words, at)
 			}
 			before, _, _ := strings.Cut(prompt, other)
 			if at := rules.LocateFramed(before+other+words, lines); len(at) > 0 {
@@ -151,7 +151,7 @@ func TestFindLeavesOtherTextAlone(t *testing.T) {
 		"main.go\n```\npackage main\n```\n", "I have *added these files to the chat* so you can go ahead and edit them.\n\nCONVENTIONS.md\n```\n# A\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
 	} {
 		if found := rules.Find(text); len(found) > 0 {
-			t.Errorf("%q: found %+v", text, found)
+			t.Errorf("%q: found %+v, want none", text, found)
 		}
 	}
 }

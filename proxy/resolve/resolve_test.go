@@ -291,7 +291,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 		c.resolveChat(first, "Precept-Run", "ci-1")
 	}()
 	if n := c.store.held(); n != 0 {
-		t.Errorf("%d pins are left", n)
+		t.Errorf("%d pins are left, want 0", n)
 	}
 }
 

@@ -219,7 +219,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		span.End(time.Unix(2, 0), &Facts{})
 	}
 	if always.Dropped() != 2 {
-		t.Errorf("without Run, %d spans were dropped", always.Dropped())
+		t.Errorf("without Run, %d spans were dropped, want 2", always.Dropped())
 	}
 }
 
@@ -257,11 +257,11 @@ func TestStopWithoutACollectorIsImmediate(t *testing.T) {
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	stop()
 	if tr.Dropped() != 1 {
-		t.Errorf("dropped %d", tr.Dropped())
+		t.Errorf("%d spans were dropped, want 1", tr.Dropped())
 	}
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
-		t.Errorf("after the stop: dropped %d", tr.Dropped())
+		t.Errorf("after the stop %d spans were dropped, want 2", tr.Dropped())
 	}
 }
 
@@ -323,7 +323,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	})
 	stop()
 	if len(c.spans) != 1 {
-		t.Fatalf("%d spans", len(c.spans))
+		t.Fatalf("got %d spans, want 1", len(c.spans))
 	}
 	got := attributes(c.spans[0].GetAttributes())
 	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
@@ -381,7 +381,7 @@ func TestFactsAreAttributes(t *testing.T) {
 			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
 			stop()
 			if len(c2.spans) != 1 {
-				t.Fatalf("%d spans", len(c2.spans))
+				t.Fatalf("got %d spans, want 1", len(c2.spans))
 			}
 			if got := attributes(c2.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
 				t.Errorf("%v\nwant %v", got, c.want)
@@ -394,7 +394,7 @@ func TestFactsAreAttributes(t *testing.T) {
 				t.Errorf("got the name %q, want %q", got, wanted)
 			}
 			if agent := c2.headers.Get("User-Agent"); agent != "precept" {
-				t.Errorf("the collector sees %q", agent)
+				t.Errorf("the collector sees %q, want \"precept\"", agent)
 			}
 		})
 	}

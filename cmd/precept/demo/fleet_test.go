@@ -188,7 +188,7 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 		t.Error("Run returns no error after the end of its context")
 	}
 	if done, _ := f.Done(); done > 10 {
-		t.Errorf("%d tickets were done", done)
+		t.Errorf("%d tickets were done, want at most 10", done)
 	}
 	f = s.fleet(t, w, 2, 1)
 	f.BaseURL = "::"

@@ -177,7 +177,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Error("the overview does not show the waiting change")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
-		t.Errorf("a viewer deletes: %d", status)
+		t.Errorf("a viewer deletes: got status %d, want 403", status)
 	}
 	reloads("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {

@@ -112,7 +112,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		begins(time.Now)
 		passes(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("%d sessions are kept without a retention", listedSessions())
+			t.Errorf("%d sessions are kept without a retention, want 1", listedSessions())
 		}
 		write("learning: {retention: 1h}\n")
 		passes(11 * time.Minute)

@@ -88,7 +88,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
-		t.Errorf("a path for a slug: %d", status)
+		t.Errorf("a path for a slug: got status %d, want 404", status)
 	}
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
 		t.Fatal("approve:", status)

@@ -130,7 +130,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
 	if lines := exported(t, cfg, "openai", good); len(lines) != 2 {
-		t.Errorf("good ones with the lesson: %q", lines)
+		t.Errorf("got good sessions with the lesson %q, want 2 in the list", lines)
 	}
 	if lines := exported(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
 		t.Errorf("pairs: %q", lines)
@@ -184,7 +184,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("%s: a watcher sees %d of 5", format, seen)
+		t.Errorf("%s: a watcher sees %d of 5, want 5", format, seen)
 	}
 	return out.String()
 }

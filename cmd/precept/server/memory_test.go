@@ -52,7 +52,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		}
 	}
 	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
-		t.Errorf("an export of nothing: %d", status)
+		t.Errorf("an export of nothing: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
 		t.Error("there is a run.json")

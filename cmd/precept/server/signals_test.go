@@ -42,7 +42,7 @@ func TestDrainDelayIsNotReadyButServes(t *testing.T) {
 	signalled(t, syscall.SIGTERM)
 	eventually(t, "/readyz that says no", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
-		t.Errorf("while it drains: %d %s", status, answer)
+		t.Errorf("while it drains: %d %s, want 200", status, answer)
 	}
 	if get(t, l.data+"/healthz", "") != http.StatusOK {
 		t.Error("/healthz fails during the drain")

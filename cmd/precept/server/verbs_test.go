@@ -75,7 +75,7 @@ func TestVerbOpensBankWithItsRules(t *testing.T) {
 		t.Error("a key is not found")
 	}
 	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
-		t.Errorf("the address of a person counts as a secret: %v", kinds)
+		t.Errorf("the address of a person counts as a secret: %v, want none", kinds)
 	}
 	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
 		t.Errorf("an address is not personal data: %v", kinds)
