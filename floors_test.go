@@ -87,9 +87,9 @@ func isTestSupport(pkg string) bool {
 // package, and only neighbours may import such a package.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// rooms lists, for each third-party library, the packages that may import the library; "test" means
-// all test files. A new library needs a row in rooms.
-func rooms() map[string][]string {
+// importers lists, for each third-party library, the packages that may import the library; "test" means
+// all test files. A new library needs a row in importers.
+func importers() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
 		"github.com/reviewdog/errorformat":         {"inject/ledger"},
@@ -163,7 +163,7 @@ func TestImportsPointDown(t *testing.T) {
 	for _, v := range violations(sources) {
 		t.Errorf("a forbidden import: %s", v)
 	}
-	for _, v := range empty(sources) {
+	for _, v := range unusedImporters(sources) {
 		t.Errorf("a forbidden import: %s", v)
 	}
 	for _, v := range reaching(sources) {
@@ -212,12 +212,12 @@ func route(arrows map[string][]string, from, to string, been map[string]bool) []
 	return nil
 }
 
-// empty lists the rooms without an import of the library.
-func empty(sources []source) []string {
+// unusedImporters lists the permitted packages that do not import their library.
+func unusedImporters(sources []source) []string {
 	used := map[string]bool{} // library and package, or library and "test"
 	for _, s := range sources {
 		for _, imported := range s.imports {
-			for library := range rooms() {
+			for library := range importers() {
 				if imported == library || strings.HasPrefix(imported, library+"/") {
 					used[library+" "+s.pkg] = true
 					used[library+" test"] = used[library+" test"] || s.test
@@ -226,10 +226,10 @@ func empty(sources []source) []string {
 		}
 	}
 	var out []string
-	for library, where := range rooms() {
+	for library, where := range importers() {
 		for _, pkg := range where {
 			if !used[library+" "+pkg] {
-				out = append(out, pkg+" has a room for "+library+", which nothing there imports")
+				out = append(out, pkg+" may import "+library+", and does not")
 			}
 		}
 	}
@@ -276,8 +276,7 @@ func read(root fs.FS) ([]source, error) {
 	return out, err
 }
 
-// violations lists every import of a higher floor, of a neighbour, or of a library outside of its
-// rooms.
+// violations lists every import of a higher floor, of a neighbour, or of a library that the package may not import.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -304,7 +303,7 @@ func violation(s source, imported string) string {
 	case isOwn:
 		return arrow(s, own)
 	case strings.Contains(first, "."):
-		return outsideRoom(s, imported)
+		return forbiddenLibrary(s, imported)
 	default: // the standard library
 		return ""
 	}
@@ -346,18 +345,18 @@ func arrow(s source, to string) string {
 	}
 }
 
-// outsideRoom judges an import of a third party's.
-func outsideRoom(s source, imported string) string {
-	for library, where := range rooms() {
+// forbiddenLibrary returns the fault of an import of a third-party library, "" for a permitted import.
+func forbiddenLibrary(s source, imported string) string {
+	for library, where := range importers() {
 		if imported != library && !strings.HasPrefix(imported, library+"/") {
 			continue
 		}
 		if slices.Contains(where, s.pkg) || (s.test && slices.Contains(where, "test")) {
 			return ""
 		}
-		return fmt.Sprintf("imports %s, whose room is %s", imported, strings.Join(where, ", "))
+		return fmt.Sprintf("imports %s, which only %s may import", imported, strings.Join(where, ", "))
 	}
-	return "imports " + imported + ", which has no room"
+	return "imports " + imported + ", a library without a row in importers"
 }
 
 // TestImportCheckFindsPlantedViolations plants one import of each forbidden kind.
@@ -379,7 +378,7 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 		"internal/sample/sideways.go":    file("precept/bandit/trial"),
 		"internal/sample/row.go":         file("precept/internal/session"),
 		"bandit/row.go":                  file("precept/bandit/report"),
-		"inject/room.go":                 file("github.com/tidwall/gjson"),
+		"inject/json.go":                 file("github.com/tidwall/gjson"),
 		"inject/fine.go":                 file("precept/internal/session", "precept/internal/wire"),
 		"inject/rapid.go":                file("pgregory.net/rapid"),
 		"store/unknown.go":               file("example.org/lib"),
@@ -405,8 +404,8 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	want := []string{
 		"attic/a.go: the package attic has no floor; give it one",
 		"bandit/row.go: imports bandit/report, which is not below it in the folder",
-		"inject/rapid.go: imports pgregory.net/rapid, whose room is test, store/storetest",
-		"inject/room.go: imports github.com/tidwall/gjson, whose room is internal/wire, cmd/precept",
+		"inject/json.go: imports github.com/tidwall/gjson, which only internal/wire, cmd/precept may import",
+		"inject/rapid.go: imports pgregory.net/rapid, which only test, store/storetest may import",
 		"internal/sample/row.go: imports internal/session, which is not below it in the folder",
 		"internal/sample/sideways.go: imports bandit/trial, a folder on the same floor",
 		"internal/wire/sideways.go: imports configs, a folder on the same floor",
@@ -416,7 +415,7 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 		"store/own.go: imports store, which is not below it in the folder",
 		"store/storetest/up.go: imports store/sqlite, which is not below it in the folder",
 		"store/support.go: store/storetest is for tests only",
-		"store/unknown.go: imports example.org/lib, which has no room",
+		"store/unknown.go: imports example.org/lib, a library without a row in importers",
 		"store/whole_test.go: test/harness is for tests only",
 	}
 	got := violations(sources)

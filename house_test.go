@@ -112,27 +112,27 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 
 // The table of libraries names each library, with its packages in floors_test.go.
 func TestArchitecturePageListsLibraries(t *testing.T) {
-	documented := map[string]map[string]bool{} // rooms by library
+	documented := map[string]map[string]bool{} // packages by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
 		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
-			for library := range rooms() {
+			for library := range importers() {
 				if strings.Contains(library, name) {
-					documented[library] = rowRooms(row[2], documented[library])
+					documented[library] = addPackages(row[2], documented[library])
 				}
 			}
 		}
 	}
-	for library, where := range rooms() {
-		for _, room := range where {
-			if room != "test" && !isTestSupport(room) && !documented[library][room] {
-				t.Errorf("docs/ARCHITECTURE.md does not say that %s is in %s", library, room)
+	for library, where := range importers() {
+		for _, pkg := range where {
+			if pkg != "test" && !isTestSupport(pkg) && !documented[library][pkg] {
+				t.Errorf("docs/ARCHITECTURE.md does not say that %s may be imported by %s", library, pkg)
 			}
 		}
 	}
 }
 
-// rowRooms adds the rooms in the cell of a table.
-func rowRooms(cell string, to map[string]bool) map[string]bool {
+// addPackages adds the packages in the cell of a table.
+func addPackages(cell string, to map[string]bool) map[string]bool {
 	if to == nil {
 		to = map[string]bool{}
 	}

@@ -63,8 +63,8 @@ func sampleQuery(p *params) *store.SampleQuery {
 	return q
 }
 
-// selectsDraws reports whether every filter of a selection of samples also applies to draws, the coins of
-// format=experiment. A draw has a tenant, a lesson and a time only.
+// selectsDraws reports whether every filter of a selection of samples also applies to draws (the coins of an
+// export with format=experiment). A draw has a tenant, a lesson and a time only.
 func selectsDraws(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }

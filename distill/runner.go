@@ -66,10 +66,9 @@ type Selection struct {
 	Triage  bool // ask a judge only about sessions with a sign of trouble, or with lessons
 }
 
-// Duration of a tenant's claim, and the interval of writing the notes.
 const (
-	claimFor = 2 * time.Minute
-	batch    = 64
+	claimFor = 2 * time.Minute // duration of a tenant's claim
+	batch    = 64              // number of read sessions after which the notes are written
 )
 
 // Distiller makes lessons from sessions. A Distiller starts no goroutine by itself.
@@ -154,5 +153,5 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 	return w.proposeGrown(ctx)
 }
 
-// errEnough ends a walk early: the budget is spent.
-var errEnough = errors.New("enough")
+// errEnough ends a walk over sessions when the budget is spent.
+var errEnough = errors.New("the budget is spent")

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// cleanup is the stop of one step of the start.
+// cleanup stops what one step of the start has started.
 type cleanup struct {
-	name string // for the error of a stop that fails
+	name string // for the log
 	stop func() error
 }
 
-// onStop registers the stop of a step of the start. stop runs the cleanups in the reverse order.
+// onStop registers a cleanup. stop runs the cleanups in the reverse order.
 func (s *Server) onStop(name string, f func() error) {
 	s.cleanups = append(s.cleanups, cleanup{name, f})
 }
