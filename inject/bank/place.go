@@ -7,8 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of a Place with other texts than the change expects. The place is
-// unchanged.
+// ErrChanged is the error of Commit if the texts of the place have changed since they were read. The commit changes
+// nothing.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
 // Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons
@@ -43,8 +43,7 @@ type Change struct {
 	Log     []lesson.Event
 }
 
-// Edit replaces the text of a name. The place holds Old before (nil: no text) and New after (nil:
-// no text).
+// Edit replaces the text of a name: Old is the text before the change, New the text after the change; nil is no text.
 type Edit struct {
 	Name     string
 	Old, New []byte

@@ -12,8 +12,8 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// isForeign reports whether frontmatter belongs to another kind of file: a skill's, or an editor's
-// rule.
+// isForeign reports whether frontmatter belongs to another kind of file, such as a skill or a rule of an editor: no key
+// of the AIP-11 form occurs.
 func isForeign(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }

@@ -28,7 +28,7 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 		err = json.Unmarshal(b, &keys)
 	}
 	if err != nil || keys.Salt == "" || keys.Secret == "" {
-		t.Fatalf("the copy of the keys: %+v %v", keys, err)
+		t.Fatalf("fleet.json: got keys %+v, error %v, want a salt and a secret", keys, err)
 	}
 	return keys
 }
@@ -45,7 +45,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}))
 	first, second := starts(t, one), starts(t, other)
 	if a, b := keysOf(t, one), keysOf(t, other); a != b {
-		t.Errorf("the replicas have the keys %+v and %+v", a, b)
+		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
 	}
 	if m.got(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("a lesson came from a bank that is empty")
@@ -87,7 +87,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("a verb finds %v in Redis: %v", n, err)
+		t.Errorf("a verb finds %v in Redis, error %v, want two sessions", n, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 		}
 	}
 	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
-		t.Errorf("/readyz: %d %s", status, body)
+		t.Errorf("/readyz: got status %d, body %s, want status 200 and a body with degraded", status, body)
 	}
 	if lessonInjected(l) {
 		t.Error("a session got a lesson before the fleet's salt was known")
