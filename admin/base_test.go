@@ -52,7 +52,7 @@ func walk(t *testing.T, face http.Handler) {
 	}
 	in := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
 	if in.Code != 303 || in.Header().Get("Location") != "/tools/precept/lessons" || in.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`got status %d, in.Header() %v, want status 303, header Location = "/tools/precept/lessons" and in.Result().Cookies()[0].Path = "/tools/precept/"`, in.Code, in.Header())
+		t.Fatalf(`got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}

@@ -83,7 +83,7 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 		}
 		for _, p := range got {
 			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.at < p.lo || p.at > p.hi {
-				t.Fatalf("got %+v, want p.lo <= %v, p.lo >= 0, p.hi <= 240, p.truth >= 0, p.truth <= 240, p.at >= %v and p.at <= %v", p, p.hi, p.lo, p.hi)
+				t.Fatalf("got %+v, want bounds and true effect from 0 to 240, lower bound <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.at) {
 				t.Fatalf("an effect is outside of its axis: %+v", p)
@@ -132,6 +132,6 @@ func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	broken.Verdict = report.Invalid
 	got, _ := plots(t, []report.Row{sound, broken}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].at) || got[0].hi < 150 {
-		t.Errorf("got %+v, want math.IsNaN(got[1].lo) = true, math.IsNaN(got[1].at) = true and got[0].hi >= 150", got)
+		t.Errorf("got %+v, want NaN for the second effect, and an upper bound of at least 150 for the first", got)
 	}
 }

@@ -46,7 +46,7 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 		nav, _, _ = strings.Cut(nav, "</nav>")
 		_, here, _ := strings.Cut(nav, `aria-current="page">`)
 		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(here, want) {
-			t.Errorf(`%s: got %s, want strings.Count(nav, "aria-current") = 1 and here with the prefix %q`, at, nav, want)
+			t.Errorf(`%s: got %s, want one element with aria-current, which begins with %q`, at, nav, want)
 		}
 	}
 }

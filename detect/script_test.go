@@ -57,7 +57,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	} {
 		got := detect.Classify("exec", c.program, c.text, 0)
 		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
-			t.Errorf("%s: got %+v, want got.Outcome = %q and (c.want other than %q or status %d)", name, got, c.want, detect.Error, c.code)
+			t.Errorf("%s: got %+v, want outcome %q, and for %q the status %d", name, got, c.want, detect.Error, c.code)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`got s.headers %v, error %v, want no error and s.headers[0].Get("Authorization") = "Bearer k-1"`, s.headers, err)
+		t.Errorf(`got headers %v, error %v, want "Authorization: Bearer k-1"`, s.headers, err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		got, _, err := s.judgeEmptyRun(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: got error %v, got.Usage %+v, want error distill.ErrUnusable, err.Error() with %q and got.Usage.Input other than 0", name, err, got.Usage, c.fails)
+				t.Errorf("%s: got error %v, usage %+v, want ErrUnusable with %q, and input tokens", name, err, got.Usage, c.fails)
 			}
 			continue
 		}

@@ -195,7 +195,7 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 				t.Errorf(`%s: got lessons %v, refused %v, want no lesson and a refusal with trigger_overbroad`, c.errors, b.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("%s: got %v, want one entry in list and fmt.Sprint(Trigger.ErrorPatterns) = %q", c.errors, sum.Refused, c.want)
+			t.Errorf("%s: got %v, want one lesson with the error patterns %q", c.errors, sum.Refused, c.want)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 		t.Fatalf("got %+v, want one edit, of item 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
-		t.Errorf("got %s, want r.sent[4] with `\"tool_call_id\":\"call_2\"`, r.sent[4] with \"on-error\" and r.sent[3] without \"on-error\"", r.upstream())
+		t.Errorf("got %s, want \"on-error\" in the result of call_2 (item 4) and not in item 3", r.upstream())
 	}
 }
 

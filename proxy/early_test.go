@@ -53,7 +53,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf(`got %+v, want s.status = 413, s.body = "big" and s.header with "X-Own"`, s)
+					t.Errorf(`got %+v, want status 413, body "big" and a header X-Own`, s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
@@ -81,7 +81,7 @@ func TestRefusalsComeBeforeTheBody(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, k.head)
 			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf(`got %+v, want s.status = %d, an empty s.interim and s.body with "precept_error"`, s, k.status)
+				t.Errorf(`got %+v, want status %d, no interim answer and a body with "precept_error"`, s, k.status)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		}
 		// net/http may read the body of a refused request, to keep the connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf(`%d: got %+v, want s.status = %d and (status other than 200 or s.body = "hello")`, status, s, status)
+			t.Errorf(`%d: got %+v, want status %d, and the body "hello" with status 200`, status, s, status)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			for range 3 {
 				_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
 				if s := readReply(br, "POST"); s.status != status {
-					t.Errorf("%s: got %+v, want s.status = %d", path, s, status)
+					t.Errorf("%s: got %+v, want status %d", path, s, status)
 				}
 				time.Sleep(10 * limit)
 			}
@@ -183,7 +183,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("got %+v, want s.status = 408", s)
+		t.Errorf("got %+v, want status 408", s)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
 		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
-			t.Errorf("got %+v, want s.status = 401 or s.status = 413", s)
+			t.Errorf("got %+v, want status 401 or 413", s)
 		}
 		_ = c.Close()
 	}

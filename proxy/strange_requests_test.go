@@ -100,7 +100,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 			got := exchange(t, ours, method, bytes)
 			if k.more != "" {
 				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.more) {
-					t.Errorf(`got %+v, want fmt.Sprint(got.status, " ", got.body) with %q`, got, k.more)
+					t.Errorf(`got %+v, want status and body with %q`, got, k.more)
 				}
 				return
 			}

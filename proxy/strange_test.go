@@ -241,7 +241,7 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
-				t.Errorf(`got %+v, want s.body = "ok"`, s)
+				t.Errorf(`got %+v, want body "ok"`, s)
 			}
 		}
 		if failed != n/4 || u.requests.Load() != n {

@@ -72,7 +72,7 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.inSession {
-			t.Errorf(`%+v: got %v, want p.env["OPENAI_BASE_URL"] = %q, p.env["PRECEPT_RUN"] = %q and p.env["PRECEPT_SESSION"] = %q`, c, p.env, c.base+"/v1", c.run, c.inSession)
+			t.Errorf(`%+v: got %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q and PRECEPT_SESSION=%q`, c, p.env, c.base+"/v1", c.run, c.inSession)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestPointCodex(t *testing.T) {
 	}
 	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Errorf(`got p.args %q, notes %+v, want three entries in p.args and notes.String() with "not an upstream of precept"`, p.args, notes)
+		t.Errorf(`got arguments %q, notes %+v, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestPointOpencode(t *testing.T) {
 		t.Errorf(`got %+v, want Provider["my.own"].Options.BaseURL = named + "/v1", Provider["openai"].Options.BaseURL = pathed + "/v1" and three entries in Provider`, got)
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Errorf(`got %+v, want notes.String() with "far uses http://elsewhere.test"`, notes)
+		t.Errorf(`got notes %+v, want "far uses http://elsewhere.test"`, notes)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		}
 	}
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
-		t.Errorf("got %q, want a text with \"\\x1b[30;42mxxx\" and strings.Count(coloured, \"\\x1b[0m\") >= 5", coloured)
+		t.Errorf("got %q, want the colour \"\\x1b[30;42mxxx\" and at least five resets", coloured)
 	}
 	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {

@@ -133,13 +133,13 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
 		t.Errorf("after %d commits: %v", len(m.commits), err)
 	}
-	m.fails, m.blind = nil, errors.New("the log cannot be read")
+	m.fails, m.tailErr = nil, errors.New("the log cannot be read")
 	for what, err := range map[string]error{
 		"propose": func() error { _, err := b.Propose(t.Context(), proposed("three")); return err }(),
 		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
 	} {
-		if !errors.Is(err, m.blind) {
-			t.Errorf("%s: got %v, want error m.blind", what, err)
+		if !errors.Is(err, m.tailErr) {
+			t.Errorf("%s: got error %v, want %v", what, err, m.tailErr)
 		}
 	}
 	if len(m.commits) != 1 {

@@ -24,7 +24,7 @@ type memory struct {
 
 	between func() // called once between a read and its commit
 	fails   error  // error of Commit
-	blind   error  // error of Log
+	tailErr error  // error of Tail
 }
 
 func (m *memory) Name() string { return "memory" }
@@ -38,7 +38,7 @@ func (m *memory) Read(ctx context.Context) (bank.Reading, error) {
 func (m *memory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.log[max(0, len(m.log)-n):], m.blind
+	return m.log[max(0, len(m.log)-n):], m.tailErr
 }
 
 func (m *memory) Commit(_ context.Context, c bank.Change) error {

@@ -57,7 +57,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			t.Errorf("%s: the rule is %q", c.name, e.Rule)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
-			t.Errorf(`%s: got %v, want no error, c.failure.File with the suffix %q and (e.Rule with %q or e.File = ".")`, c.name, err, e.File, e.File)
+			t.Errorf(`%s: got error %v, want a file that ends in %q, and a rule with %q unless the file is "."`, c.name, err, e.File, e.File)
 		}
 		if e.Resolution == "" {
 			t.Errorf("%s: the resolution is empty, want a placeholder", c.name)

@@ -221,7 +221,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	}
 	var e Event
 	if err := json.Unmarshal([]byte(lines[2]), &e); err != nil || e.Action != "approve" || e.By != "ann\n{}" || !e.Time.Equal(at) {
-		t.Errorf("got error %v, e %+v, want no error, e.Action = \"approve\", e.By = \"ann\\n{}\" and e.Time.Equal(at) = true", err, e)
+		t.Errorf("got error %v, event %+v, want an approval by \"ann\\n{}\" with the given time", err, e)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
 		t.Errorf("these files remain: %q, want none", left)

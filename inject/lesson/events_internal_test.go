@@ -41,7 +41,7 @@ func TestWatchLimitErrorsNameTheirSettings(t *testing.T) {
 	t.Parallel()
 	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
 		if err := explainEvents(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
-			t.Errorf("got %v, want error limit and err.Error() with %q", err, setting)
+			t.Errorf("got error %v, want the limit's error with %q", err, setting)
 		}
 	}
 }

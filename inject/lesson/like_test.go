@@ -178,7 +178,7 @@ func TestLikenessReportsWindowAndWords(t *testing.T) {
 	}
 	r := hits[0].Like
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
-		t.Errorf(`got %+v, want Window = "We want the orders endpoint to be called purchases, rename it please.", Words with "endpoint" and r.Fires() = true`, r)
+		t.Errorf(`got %+v, want the first sentence with the shared word "endpoint", and a match`, r)
 	}
 }
 

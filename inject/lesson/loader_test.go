@@ -119,7 +119,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	b, problems, err := lesson.Load(dir) // to open the pipe would hang
 	if err != nil || b.Len() != 1 {
-		t.Errorf("got body %v, error %v, want no error and b.Len() = 1", b, err)
+		t.Errorf("got book %v, error %v, want a book of one lesson", b, err)
 	}
 	var files []string
 	for _, p := range problems {
@@ -190,7 +190,7 @@ func TestLessonInUseSurvivesItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _, err := bank.Load(); err != nil || b.Len() != 0 {
-		t.Fatalf("got b.Len() %d, error %v, want no error and b.Len() = 0", b.Len(), err)
+		t.Fatalf("got %d lessons, error %v, want none and no error", b.Len(), err)
 	}
 	if got := old.Match(&lesson.Query{Words: []string{"load more"}}); len(got) != 1 {
 		t.Error("the old book has changed")
@@ -206,7 +206,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		if book, _, err := lesson.Load(dir); err != nil || book.Len() != 5000 {
-			b.Fatalf("got %v, want no error and book.Len() = 5000", err)
+			b.Fatalf("got error %v, want 5000 lessons", err)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 		var faults Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
-			t.Errorf("%s: got error %T, error %v, want errors.As(err, &faults) = true, a non-empty faults and non-empty Message", name, err, err)
+			t.Errorf("%s: got error %T, error %v, want a list of faults with messages", name, err, err)
 		}
 	}
 }

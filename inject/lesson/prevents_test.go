@@ -30,7 +30,7 @@ Stop the old server first.
 func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {
-		t.Fatalf("got error %v, l %+v, want no error and l.AboutError() = true", err, l)
+		t.Fatalf("got error %v, lesson %+v, want a lesson about an error", err, l)
 	}
 	for name, c := range map[string]struct {
 		of   lesson.ErrorText

@@ -189,7 +189,7 @@ func TestCircleHarmfulLessonIsActive(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 || book.Len() != 1 {
-		t.Fatalf("got book.Len() %d, problems %+v, error %v, want no error, no problems and book.Len() = 1", book.Len(), problems, err)
+		t.Fatalf("got %d lessons, problems %+v, error %v, want one lesson without problems", book.Len(), problems, err)
 	}
 	if l, ok := book.Get(demo.CircleHarm); !ok || l.State != lesson.Active {
 		t.Errorf("got %+v, want ok = true and State = %q", book.Lessons(), lesson.Active)

@@ -229,7 +229,7 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf(`%s: got %v, want an error with the prefix %q and err.Error() with "choose another"`, key, err, key+": ")
+			t.Errorf(`%s: got %v, want an error with the prefix %q and with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the data directory was touched: %v", key, err)
