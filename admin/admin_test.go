@@ -191,7 +191,7 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
 	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || len(res.Cookies()) != 1 {
-		t.Fatalf("login: %d, to %q, %d cookies", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
+		t.Fatalf("login: got status %d, Location %q, %d cookies, want 303, / and one cookie", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
 	}
 	c := res.Cookies()[0]
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
@@ -277,14 +277,14 @@ func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	}
 	notReady = nil
 	if res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" }); res.StatusCode != 200 || body(t, res) != "ok, degraded: no store\n" {
-		t.Errorf("a probe by address: %d", res.StatusCode)
+		t.Errorf("/readyz by address: got status %d, want 200 and the degraded state", res.StatusCode)
 	}
 }
 
 func TestPublicMetricsNeedNoToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
 	if res := f.do(t, "GET", "/metrics", nil); res.StatusCode != 200 || body(t, res) != "precept_requests_total 7\n" {
-		t.Errorf("/metrics: %d", res.StatusCode)
+		t.Errorf("/metrics: got status %d, want 200 and the metrics", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
 		t.Errorf("another admin route without a token: status %d, want 401", res.StatusCode)
@@ -323,7 +323,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		}
 	}
 	if throttled != 1000-failuresPerIP {
-		t.Errorf("%d of 1000 were throttled", throttled)
+		t.Errorf("%d of 1000 requests were throttled, want all except %d", throttled, failuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
 		t.Errorf("%d lines in the log:\n%s", lines, f.log)
@@ -349,7 +349,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
 			if refused := res.StatusCode == 403; refused == ours {
-				t.Errorf("Host %q, %s: %d", host, path, res.StatusCode)
+				t.Errorf("Host %q, %s: got status %d, want a refusal: %v", host, path, res.StatusCode, !ours)
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
-		t.Errorf("after logging out the cookie still opens: %d", res.StatusCode)
+		t.Errorf("the cookie after the logout: got status %d, want 401", res.StatusCode)
 	}
 	preflight := f.do(t, "OPTIONS", "/api/report", func(r *http.Request) {
 		r.Header.Set("Origin", "http://evil.example")
@@ -442,11 +442,11 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
-		t.Errorf("the cookie does not open: %d", res.StatusCode)
+		t.Errorf("the cookie: got status %d, want 200", res.StatusCode)
 	}
 	f.now = f.now.Add(sessionAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("the cookie outlives its age: %d", res.StatusCode)
+		t.Errorf("the cookie after its age: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -460,7 +460,7 @@ func TestLoginForm(t *testing.T) {
 		})
 	}
 	if res := post(token); res.StatusCode != 303 || len(res.Cookies()) != 1 {
-		t.Errorf("the right token: %d", res.StatusCode)
+		t.Errorf("the right token: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
 	}
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
@@ -470,7 +470,7 @@ func TestLoginForm(t *testing.T) {
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
 	if res.StatusCode != 401 || !strings.Contains(body(t, res), `action="/login"`) {
-		t.Errorf("a person without a session gets the login page: %d", res.StatusCode)
+		t.Errorf("a person without a session: got status %d, want 401 and the login page", res.StatusCode)
 	}
 }
 
@@ -531,7 +531,7 @@ func TestReportAPI(t *testing.T) {
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
-		t.Errorf("the page with a failing report: %d", page.StatusCode)
+		t.Errorf("a failing report: got status %d, want 200 and a page with cannot be read", page.StatusCode)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
 		if res.StatusCode != c.status {
-			t.Errorf("a feedback, %v: %d", c.err, res.StatusCode)
+			t.Errorf("feedback with the error %v: got status %d, want %d", c.err, res.StatusCode, c.status)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestBreakdown(t *testing.T) {
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
-		t.Errorf("a failing survey: %d", res.StatusCode)
+		t.Errorf("a failing survey: got status %d, want 200 and a page with cannot be read", res.StatusCode)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(lookToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
-		t.Fatalf("login: %d", res.StatusCode)
+		t.Fatalf("login: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
 	}
 	cookie := res.Cookies()[0]
 	page := func(target string) string {
@@ -121,7 +121,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(lookToken)); res.StatusCode != http.StatusOK || keeper.calls == "" {
-		t.Errorf("an operator now: %d", res.StatusCode)
+		t.Errorf("as an operator: got status %d, calls %q, want 200 and a call", res.StatusCode, keeper.calls)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
 		t.Fatal(err)

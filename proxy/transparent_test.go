@@ -105,7 +105,7 @@ func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 	t.Run("HEAD /", func(t *testing.T) {
 		res, _ := r.send(t, "HEAD", "/", nil, "")
 		if res.StatusCode != http.StatusTeapot || up.last(t).method != "HEAD" {
-			t.Errorf("got %d", res.StatusCode)
+			t.Errorf("got status %d, method %s, want 418 and HEAD", res.StatusCode, up.last(t).method)
 		}
 	})
 }

@@ -8,21 +8,21 @@ import (
 )
 
 // Source is a store whose samples a Follower drains. A store has one or more streams of samples, each
-// in the order of the writes. A position is a place in a stream as the store writes it; "": before
+// in the order of the writes. A position is a place in a stream, in a form of the store; "" is the place before
 // the first sample.
 type Source interface {
 	// SampleStreams returns the position of the newest sample of each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
 	// SamplesAfter returns the next samples after one position, up to the position until ("": to the
-	// end), and the position of the last of them. Deleted samples are left out. An unchanged position
-	// is the end.
+	// end), and the position of the last of them. Deleted samples are left out. At the end of the stream, last
+	// is equal to after.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 
 // Group is the part of a shared store that keeps the positions of a consumer group, for other
 // programs.
 type Group interface {
-	// SampleGroups returns the streams in which a group has a position behind the beginning.
+	// SampleGroups returns the streams with samples that a group has acknowledged.
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
 	// AckSamples moves a group to positions, and creates the group where it is missing.
 	AckSamples(ctx context.Context, group string, positions map[string]string) error

@@ -120,7 +120,7 @@ func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 			b.t.Errorf("memory was returned to the system %d times in three minutes", n)
 		}
 		if status, _ := b.send(http.MethodGet, b.data+"/readyz", ""); status != http.StatusOK {
-			b.t.Errorf("/readyz after it: %d", status)
+			b.t.Errorf("/readyz: got status %d, want 200", status)
 		}
 	})
 }

@@ -113,7 +113,7 @@ func TestChangedLessonTakesEffectInTwoSeconds(t *testing.T) {
 		banktest.WriteLesson(b.t, lessons, "look-first", "targets")
 		passes(2 * time.Second)
 		if status, _ := b.send(http.MethodGet, b.admin+"/lessons/look-first", ""); status != http.StatusOK {
-			b.t.Errorf("its page: %d", status)
+			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
 			b.t.Errorf("the index: %q %v", index, err)
