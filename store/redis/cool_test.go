@@ -113,6 +113,47 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	}
 }
 
+// An exchange that was delivered before its turn in the outbox is delivered a second time in its turn, which may be
+// after the cooling. The exchange stays deleted and is counted once; other exchanges of the session are stored.
+func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
+	coolable(t, s, ourTenant, 0, 1)
+	acknowledge(t, s, "lake")
+	cool := func() {
+		t.Helper()
+		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute); n != 1 || !ok || err != nil {
+			t.Fatalf("got %d deleted exchanges, ok %v, error %v, want 1", n, ok, err)
+		}
+	}
+	stored := func(exchanges int, ever int64) {
+		t.Helper()
+		list, err := s.Exchanges(t.Context(), ourTenant, sid(0))
+		if err != nil || len(list) != exchanges {
+			t.Errorf("got %d exchanges, error %v, want %d", len(list), err, exchanges)
+		}
+		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != ever {
+			t.Errorf("got %d exchanges ever, error %v, want %d", m["exchanges_ever"], err, ever)
+		}
+	}
+	cool()
+	again, later := batch(0).Exchanges, batch(0).Exchanges
+	again[0].Tenant, later[0].Tenant, later[0].ID = ourTenant, ourTenant, "later"
+	deliver := func(list []sample.Exchange) {
+		t.Helper()
+		if err := s.Write(t.Context(), session.Batch{Exchanges: list}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(again)
+	deliver(later)
+	stored(1, 2)
+	cool()
+	deliver(again)
+	deliver(later)
+	stored(0, 2)
+}
+
 // Late feedback makes the session wait: the next settlement builds the samples again from the exchanges.
 func TestCoolingWaitsForFeedback(t *testing.T) {
 	t.Parallel()

@@ -123,6 +123,38 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
+// A list of each shard has the tenants with parked feedback. A tenant that the list lacks, as in a store of an early
+// build, returns to the list at its next post, also if the post finds no room or repeats an entry.
+func TestEachPostListsItsTenantForThePurge(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]error{"a repetition": nil, "a full parking": session.ErrParkingFull} {
+		server := storetest.StartRedis(t)
+		s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, MaxParked: 1, Shards: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Park(t.Context(), ourTenant, 1, entryOf("e")); err != nil {
+			t.Fatal(err)
+		}
+		lists, _ := server.Must(t, "KEYS", "*:all:parked").([]any)
+		if len(lists) != 1 {
+			t.Fatalf("got lists %v, want one", lists)
+		}
+		server.Must(t, "DEL", fmt.Sprint(lists[0]))
+		key := session.EchoKey(1)
+		if want != nil {
+			key = 2
+		}
+		if err := s.Park(t.Context(), ourTenant, key, entryOf("e")); !errors.Is(err, want) {
+			t.Errorf("%s: got error %v, want %v", name, err, want)
+		}
+		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
+			t.Errorf("%s: purged %d entries, error %v, want 1", name, n, err)
+		}
+	}
+}
+
 // Parked feedback is bounded for each tenant: other tenants keep their places.
 func TestParkingIsBoundedPerTenant(t *testing.T) {
 	server := storetest.StartRedis(t)

@@ -1,5 +1,6 @@
--- Deletes the exchanges of sessions whose samples a consumer group has acknowledged. The session is marked ('cool'), so that its samples
--- stay when they are built again from later exchanges.
+-- Deletes the exchanges of sessions whose samples a consumer group has acknowledged. 'cool' of the session holds the names of the deleted
+-- exchanges (8 bytes each), so that a second delivery of an exchange does not store the exchange, and the samples of the session stay when
+-- they are built again from later exchanges. An earlier build has set '1'.
 -- ARGV: the place of the group (milliseconds, number), a time: sessions that were seen at that time or later stay; then any number of
 -- sessions. Returns the number of deleted exchanges, and the number of sessions that wait for the group or for a settlement.
 local ms, seq, before, gone, waiting = tonumber(arg()), tonumber(arg()), tonumber(arg()), 0, 0
@@ -30,8 +31,9 @@ while more() do
     if call('SISMEMBER', A .. 'unsettled', id .. N) == 1 then -- the settlement builds the samples from the exchanges
       waiting = waiting + 1
     elseif closed and not v[2] and seen and tonumber(seen) < before and acknowledged(key('m', id)) then
+      local old = call('HGET', s, 'cool') or '1'
+      call('HSET', s, 'cool', (old == '1' and '' or old) .. table.concat(call('HKEYS', x)))
       call('DEL', x)
-      call('HSET', s, 'cool', '1')
       total('exchanges', -n)
       gone = gone + n
     end

@@ -3,6 +3,7 @@
 -- value. Returns 0 if a maximum is reached, else 1.
 local most, mostOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name
+if sharded then call('SADD', A .. 'parked', N) end
 local old = call('HGET', p, id)
 if old then
   if supersedes(value, old) then
@@ -14,5 +15,4 @@ end
 if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= mostOfKey then return 0 end
 call('HSET', p, id, value)
 call('ZADD', P .. 'parked', score, k .. id)
-if sharded then call('SADD', A .. 'parked', N) end
 return 1

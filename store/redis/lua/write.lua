@@ -116,12 +116,22 @@ local function await(id, at)
   end
 end
 
+-- cooled reports whether an exchange of a session was stored and deleted since (cool.lua).
+local function cooled(id, k)
+  local names, q = call('HGET', key('s', id), 'cool'), 0
+  if not names then return false end
+  repeat
+    q = string.find(names, k, q + 1, true)
+  until not q or q % #k == 1
+  return q ~= nil
+end
+
 -- exchange stores an exchange. The value is the place in the order of writes (16 digits) and the document.
 local function exchange()
   local id, k, score, data, began, place = arg(), arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local x = key('x', id)
-  if call('HEXISTS', x, k) == 1 then return end
+  if call('HEXISTS', x, k) == 1 or cooled(id, k) then return end
   local n = number(place)
   call('HSET', x, k, string.format('%016.0f', tonumber(n)) .. data)
   total('exchanges', 1)
