@@ -1,0 +1,52 @@
+package learn_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/store/storetest"
+)
+
+// Two replicas close a session at the same time. The replica that comes second does nothing more: the session is
+// settled, and a rebuild of its samples would make a third replica come second, and so on.
+func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	score := func(id string, y float64) feedback.Entry {
+		return feedback.Entry{ID: id, At: one.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
+	}
+	id := one.played("s", trial.Assignment{Decided: true, Day: 22740})
+	one.postFeedback(tenantA, id, score("e", 1))
+	one.record()
+	one.clk.add(closeAge + time.Minute)
+	first := true
+	one.be.hook = func(op string) {
+		if op == "settle" && first {
+			first = false
+			other.closeDue(t.Context())
+		}
+	}
+	one.closeDue(t.Context())
+	if first {
+		t.Fatal("the session was not settled, want two settlements")
+	}
+	version := one.applied(id).Version
+	one.be.takeCalls()
+	one.resettle(t.Context())
+	for _, op := range one.be.takeCalls() {
+		if op == "write" || op == "settle" {
+			t.Errorf("the second replica repeats %q", op)
+		}
+	}
+	same(t, "settlements", one.applied(id).Version, version)
+	other.postFeedback(tenantA, id, score("late", 0)) // found by the search for unsettled sessions
+	one.clk.add(time.Hour)
+	one.closeDue(t.Context())
+	one.resettle(t.Context())
+	same(t, "settlements after late feedback", one.applied(id).Version, version+1)
+}
