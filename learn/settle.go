@@ -67,7 +67,8 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
 			// Another replica, or an earlier step of this replica, may have settled the session. pickUp finds feedback
-			// that the other step lacks. With a correction for each lost step, ten replicas would settle a session ten times.
+			// that the other step lacks. With a correction for each lost step, replicas would settle a session one
+			// after another.
 			if done[i] {
 				c.settled(st, deltas)
 			}
