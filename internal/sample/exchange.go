@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,7 +63,9 @@ type Exchange struct {
 	// field is not stored.
 	Repeated int `json:"-"`
 
-	sealed *Encoded // set by Seal
+	sealed  *Encoded // set by Seal
+	said    *said    // content of New, where known; an exchange of Outlines has no New
+	outline *outline // set by Outline
 }
 
 // wholeTask is the number of bytes up to which a task is never cut.
@@ -122,6 +125,11 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
+// DropRepeated removes the first n new items, which repeat an earlier turn.
+func (e *Exchange) DropRepeated(n int) {
+	e.New, e.NewFrom, e.Repeated, e.said = e.New[n:], e.NewFrom+n, 0, nil
+}
+
 // Redact redacts every text of the exchange with r and counts the replacements in Redacted.
 // Unchanged items of New keep their bytes; changed items get new bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
@@ -136,7 +144,9 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 		}
 	}
 	for i, item := range e.New {
-		e.New[i] = redactItem(nil, item)
+		if e.New[i] = redactItem(nil, item); !bytes.Equal(e.New[i], item) {
+			e.said = nil
+		}
 	}
 	text := r.Text
 	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
