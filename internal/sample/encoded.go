@@ -54,14 +54,6 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Sealed returns the result of Seal; ok is false before Seal.
-func (e *Exchange) Sealed() (enc Encoded, ok bool) {
-	if e.sealed == nil {
-		return Encoded{}, false
-	}
-	return *e.sealed, true
-}
-
 // Decode undoes Encode. The items of the exchange are parts of enc.Items. Items that are not JSON are
 // joined to one string, so that one unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
