@@ -49,7 +49,7 @@ func finite(v float64) float64 {
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
-		e.sealed = &enc
+		e.sealed, e.said = &enc, nil // the texts of said would wait in memory for the delivery
 	}
 	return *e.sealed
 }
