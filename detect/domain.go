@@ -29,13 +29,19 @@ func (c *toolCall) isContent(rule, text string) bool {
 }
 
 // returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
-func (c *toolCall) returnsRecords() bool { return c.nameMatches("record") && c.words[0] != "book" }
+// A tool that deletes or changes records acts.
+func (c *toolCall) returnsRecords() bool {
+	return c.nameMatches("record") && c.words[0] != "book" && !c.phrases.inList("verb changes", c.words[0])
+}
 
 // maxClause is the number of bytes of an answer in words that may be a message.
 const maxClause = 300
 
 // domainFails returns the rule of a short answer in words that reports a failure of the call.
 func (c *toolCall) domainFails(text string) string {
+	if c.kind == kindOther && len(text) <= maxClause && c.namesNone(text) {
+		return "no-such"
+	}
 	if c.kind != kindOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
 		strings.Contains(text, "|") || c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !c.changesState() {
 		return ""
@@ -65,6 +71,14 @@ func (c *toolCall) domainFails(text string) string {
 		}
 	}
 	return ""
+}
+
+// namesNone reports whether a text says that no object of the tool fits: "There is no patient with this number"
+// of get_patient.
+func (c *toolCall) namesNone(text string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(text)), "there is no ")
+	noun, rest, _ := strings.Cut(rest, " ")
+	return ok && slices.Contains(c.words, noun) && startsWord(rest, "with", "for", "under", "called", "named")
 }
 
 // changesState reports whether a tool of a domain changes something: the first verb of the name decides.
