@@ -153,7 +153,14 @@ func northAmerican(g *groups, k, n int) bool {
 		return false
 	}
 	sep := g.uniform(k)
-	return sep == '(' || sep == '-' || sep != '/' && (d[0] >= '2' && d[3] >= '2')
+	return sep == '(' || sep == '-' || sep != '/' && d[0] >= '2' && d[3] >= '2' && isAreaCode(d)
+}
+
+// isAreaCode reports whether the plan of North America assigns codes such as the first three digits: no code
+// with 9 in the middle, no 37X and 96X, and with 00 at the end only 500 to 900.
+func isAreaCode(d []byte) bool {
+	reserved := d[1] == '9' || d[0] == '3' && d[1] == '7' || d[0] == '9' && d[1] == '6'
+	return !reserved && (d[1] != '0' || d[2] != '0' || d[0] >= '5')
 }
 
 // isolated reports whether no other number is next to s[start:end], also in the cells of a table and
