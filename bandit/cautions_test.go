@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms,
-// also if the lesson matches harder sessions than the model expects: a caution is permanent there.
+// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms, also if the
+// lesson matches harder sessions than the model expects. A caution is permanent.
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, k := range map[string]struct {
 		match, effect float64

@@ -34,7 +34,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	}
 	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
-		t.Errorf("it harms, and is believed to help: %+v, was %+v", p, before)
+		t.Errorf("a harmful lesson is believed to help: got %+v, before the change %+v", p, before)
 	}
 	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("the report lost sessions of the first day: got %+v, want N1 = 3000", s.Days)

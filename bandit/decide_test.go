@@ -103,8 +103,7 @@ func TestTokenCostLowersTheDraw(t *testing.T) {
 	}
 }
 
-// DESIGN: under the default objective a new lesson of confidence 0.5 is picked in about 84% of the
-// sessions.
+// Under the default objective a new lesson with confidence 0.5 is picked in about 84% of the sessions.
 func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 	picked, n, fresh := 0.0, 20_000, bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2}

@@ -21,8 +21,8 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// residuals adds the difference between the reward and the expectation of the session's frozen
-// record: in total, for the baseline of the category, and for each matched lesson.
+// residuals adds the difference between the reward and the reward that the session's record predicts,
+// frozen at its decision: in total, for the baseline of the category, and for each matched lesson.
 func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expected(a)
 	if y > 0 && y < 1 {

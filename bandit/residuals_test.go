@@ -44,7 +44,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Every number by hand, from the formulas, next to the measurements of the trial.
+// The numbers that a session adds for the chooser equal a calculation by hand.
 func TestResidualsMatchTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)

@@ -39,7 +39,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	}
 	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {
-		t.Errorf("it ended after %d of %d picks", ended, picks)
+		t.Errorf("the trial ended after %d of %d picks", ended, picks)
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {

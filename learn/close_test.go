@@ -18,7 +18,8 @@ import (
 	"precept/store"
 )
 
-// An arm with earlier rewards must not be counted earlier.
+// Sessions close at a fixed age, with or without a reward: otherwise sessions with early rewards would count
+// first.
 func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

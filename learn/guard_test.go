@@ -139,8 +139,8 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					r.postFeedback(tenantA, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
-				eventually(t, "the good one is closed", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
+				eventually(t, "the session without a panic to close", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
+				eventually(t, "the settlement", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)

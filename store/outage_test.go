@@ -36,7 +36,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 		<-hung
 		for i := range int64(3) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
-			eventually(t, "recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
+			eventually(t, "the turn to be recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
 		same(t, "account", r.account(true), "4 = 0 + 4 + 0")
 		close(hang)

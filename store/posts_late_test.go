@@ -124,7 +124,7 @@ func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	same(t, "reward of the other", r.reward(second), .9)
 	r.clock.add(8 * 24 * time.Hour)
 	r.run()
-	eventually(t, "dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
+	eventually(t, "the late post to be dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
 	same(t, "waiting after a week", r.store.LatePosts(), 0)
 }
 

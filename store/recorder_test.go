@@ -290,13 +290,13 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 			o.Backend, o.Retention = be, 10*time.Hour
 		})
 		for n := range int64(3) {
-			eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
+			eventually(t, "a try of the closing", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
 			r.clock.add(10 * time.Minute)
 		}
 		id := r.beginSession(tenantA, "late", picked(true))
 		x, b := r.startTurn("late", 1)
 		r.endTurn(x, b)
-		eventually(t, "the turn is stored", func() bool { return r.exchanges(id) == 1 })
+		eventually(t, "the turn to be stored", func() bool { return r.exchanges(id) == 1 })
 		if got := r.failed(); !slices.Contains(got, "panic retain") {
 			t.Errorf("got the failures %v, want one with: panic retain", got)
 		}

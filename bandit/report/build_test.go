@@ -178,7 +178,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	}
 }
 
-// Nor is such an interval a claim: among many lessons some intervals exclude 0 by chance.
+// Among many lessons some intervals exclude 0 by chance: a single interval without 0 is no claim.
 func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
@@ -264,8 +264,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	}
 }
 
-// The contract of DESIGN 12: each name is present, null where no value is allowed, with bounds that
-// claim nothing.
+// The JSON of a report has each documented name, null where a row has no value.
 func TestReportJSONHasEveryName(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})

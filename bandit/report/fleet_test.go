@@ -62,8 +62,8 @@ func play(seed string, effects []float64, sessions, every int, see func(report.R
 	}
 }
 
-// From the draw to the verdict: in a world without effects nothing is claimed, at any number of
-// evaluations, and no interval misses the truth.
+// In simulated sessions without effects, no lesson gets a claim at any evaluation, and about 5% of the
+// intervals miss 0.
 func TestNoClaimWithoutAnEffect(t *testing.T) {
 	claims, missed, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {

@@ -26,7 +26,7 @@ func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// Every number by hand, from the formulas.
+// The numbers that a session adds to the counters equal a calculation by hand.
 func TestContributionMatchesTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)

@@ -17,8 +17,8 @@ func (c *Counters) Advance(day int32) {
 	c.day = day
 }
 
-// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the weeks
-// before a day.
+// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the last rateWindow days
+// up to day.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

@@ -24,6 +24,7 @@ type book struct {
 	err        error // of Readmit
 }
 
+// SetAside keeps the marks, unless the test makes a mark fail.
 func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
 	b.asked++
 	for _, a := range list {
@@ -39,6 +40,7 @@ func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
 	return nil
 }
 
+// Readmit records the limit of tries and returns the error of the test, or panics without one.
 func (b *book) Readmit(_ context.Context, most int) (int, error) {
 	if b.readmits = most; b.err == nil {
 		panic("readmit")
@@ -55,6 +57,7 @@ type recordingGuard struct {
 
 func at() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
+// newGuard returns a guard that records its reports; change may change the options before.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	t := &recordingGuard{}
 	o := guard.Options{
@@ -71,6 +74,7 @@ func newGuard(change func(o *guard.Options)) *recordingGuard {
 	return t
 }
 
+// equal fails the test if got and want print differently; subject names the compared value in the message.
 func equal[T any](t *testing.T, what string, have, want T) {
 	t.Helper()
 	if h, w := fmt.Sprintf("%+v", have), fmt.Sprintf("%+v", want); h != w {
@@ -78,6 +82,7 @@ func equal[T any](t *testing.T, what string, have, want T) {
 	}
 }
 
+// of returns a reference to the session of a tenant.
 func of(name string) session.Ref { return session.Ref{Tenant: name, ID: session.ID{1}} }
 
 func TestPanickingStepReturnsAnError(t *testing.T) {

@@ -96,6 +96,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 	}
 }
 
+// prefixes returns the prefixes of the names of constants that belong to a list.
 func prefixes() []string {
 	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook", "Late"}
 }

@@ -52,6 +52,8 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
+// checkMarked checks texts with marks around the value: only the marked value is replaced, by a placeholder of
+// kind.
 func checkMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

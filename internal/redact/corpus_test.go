@@ -24,6 +24,7 @@ const (
 	alnum  = digits + lowers + uppers
 )
 
+// draw returns n random characters of an alphabet.
 func draw(r *rand.Rand, alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -32,8 +33,10 @@ func draw(r *rand.Rand, alphabet string, n int) string {
 	return string(b)
 }
 
+// oneOf returns a random text of the list.
 func oneOf(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
+// luhnNumber returns a random number of n digits with this prefix and a valid check digit.
 func luhnNumber(r *rand.Rand, prefix string, n int) string {
 	d := []byte(prefix + draw(r, digits, n-len(prefix)))
 	for c := byte('0'); c <= '9'; c++ {
@@ -45,6 +48,7 @@ func luhnNumber(r *rand.Rand, prefix string, n int) string {
 	return string(d)
 }
 
+// drawCard returns a random valid card number.
 func drawCard(r *rand.Rand) string {
 	var d string
 	switch r.IntN(6) {
@@ -69,6 +73,7 @@ func drawCard(r *rand.Rand) string {
 	return d
 }
 
+// drawIBAN returns a random valid IBAN.
 func drawIBAN(r *rand.Rand) string {
 	country := oneOf(r, "DE", "FR", "GB", "NL", "ES", "IT", "CH", "NO", "MT")
 	n := ibanLength(country)
@@ -97,6 +102,7 @@ func drawIBAN(r *rand.Rand) string {
 	return strings.Join(append(parts, out), " ")
 }
 
+// drawEmail returns a random email address.
 func drawEmail(r *rand.Rand) string {
 	local := draw(r, lowers, 1+r.IntN(8))
 	if r.IntN(2) == 0 {
@@ -105,6 +111,7 @@ func drawEmail(r *rand.Rand) string {
 	return local + "@" + draw(r, lowers+digits, 3+r.IntN(6)) + oneOf(r, ".com", ".org", ".co.uk", ".de", ".io", ".museum", "-mail.net")
 }
 
+// drawPhone returns a random telephone number.
 func drawPhone(r *rand.Rand) string {
 	a, x, l := fmt.Sprint(2+r.IntN(8))+draw(r, digits, 2), fmt.Sprint(2+r.IntN(8))+draw(r, digits, 2), draw(r, digits, 4)
 	switch r.IntN(7) {
@@ -125,10 +132,12 @@ func drawPhone(r *rand.Rand) string {
 	}
 }
 
+// drawSSN returns a random social security number.
 func drawSSN(r *rand.Rand) string {
 	return fmt.Sprintf("%03d-%02d-%04d", 1+r.IntN(665), 1+r.IntN(99), 1+r.IntN(9999))
 }
 
+// drawIP returns a random public address.
 func drawIP(r *rand.Rand) string {
 	if r.IntN(3) == 0 {
 		return fmt.Sprintf("2001:db8:%x:%x::%x", r.IntN(65536), r.IntN(65536), 1+r.IntN(65535))
@@ -136,6 +145,7 @@ func drawIP(r *rand.Rand) string {
 	return fmt.Sprintf("%d.%d.%d.%d", 11+r.IntN(100), r.IntN(256), r.IntN(256), 1+r.IntN(254))
 }
 
+// drawPEM returns a random private key.
 func drawPEM(r *rand.Rand) string {
 	name := oneOf(r, "RSA ", "EC ", "", "OPENSSH ")
 	var b strings.Builder
@@ -147,6 +157,7 @@ func drawPEM(r *rand.Rand) string {
 	return b.String()
 }
 
+// part64 returns s and random characters in base64, as a part of a token.
 func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }

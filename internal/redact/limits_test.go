@@ -18,6 +18,7 @@ func checkKept(t *testing.T, texts ...string) {
 	}
 }
 
+// checkRedacted checks that each text gets a placeholder of kind.
 func checkRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

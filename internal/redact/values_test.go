@@ -194,6 +194,7 @@ func TestEveryPieceOfATextIsRedactable(t *testing.T) {
 	}
 }
 
+// checkPiece checks a piece of a text: a second redaction changes nothing, and JSON stays JSON.
 func checkPiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)

@@ -23,6 +23,7 @@ type script struct {
 	echo []string
 }
 
+// newScript returns an empty session, to which the test adds turns.
 func newScript() *script {
 	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
@@ -56,20 +57,24 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	return &c.s.Exchanges[len(c.s.Exchanges)-1]
 }
 
+// messageJSON returns a message of the list.
 func messageJSON(role, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": role, "content": text})
 	return string(raw)
 }
 
+// answer returns the result of a call as an item of the list.
 func answer(id, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": "tool", "tool_call_id": id, "content": text})
 	return string(raw)
 }
 
+// calls returns a reply with one call.
 func calls(id, name, args string) sample.Reply {
 	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
+// families returns the families of the samples, in order.
 func families(samples []sample.Sample) string {
 	var names []string
 	for _, s := range samples {

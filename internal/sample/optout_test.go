@@ -10,6 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
+// optOut returns opt-outs of these paths, the agents ci-* and the tenant Acme.
 func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})

@@ -57,6 +57,7 @@ func conforms(s sample.Sample) error {
 	return conformsJSON(raw)
 }
 
+// conformsJSON returns an error for a JSON sample that violates its schema.
 func conformsJSON(raw []byte) error {
 	all, err := schemas()
 	if err != nil {

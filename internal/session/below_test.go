@@ -20,6 +20,7 @@ func threader() *session.Threader {
 	})
 }
 
+// claimOf returns the identity that a request claims with these header names and values.
 func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	t.Helper()
 	h := http.Header{}
@@ -31,10 +32,12 @@ func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 
 const bigID = "toolu_01A09q90qw90lq917835lq9"
 
+// calls returns a message of the model with one call.
 func calls(id string) string {
 	return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":"{}"}}]}`
 }
 
+// result returns the result of a call as a message.
 func result(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }

@@ -33,12 +33,14 @@ type sharedKey struct {
 	names  int
 }
 
+// entropy returns the next of a sequence of different values.
 func (o *sharedKey) entropy() (e [16]byte) {
 	o.names++
 	binary.BigEndian.PutUint64(e[8:], uint64(o.names))
 	return e
 }
 
+// store records the sessions of echo keys, as the store does.
 func (o *sharedKey) store(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		if !slices.Contains(o.stored[k], id) {
@@ -47,6 +49,7 @@ func (o *sharedKey) store(id session.ID, keys []session.EchoKey) {
 	}
 }
 
+// findKeys returns the recorded sessions of echo keys.
 func (o *sharedKey) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Records and keys hold the hash of a text: it is the hash of hash/fnv in each process and release.
+// The hash of a text is FNV-1a in each process and release, because records and keys contain the hash.
 func TestHashIsFNV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")

@@ -20,6 +20,7 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
+// hinted returns a request whose body names the session with h.
 func hinted(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {

@@ -100,7 +100,7 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 }
 
-// The index against a plain list that is cut at the same length.
+// The index holds the same keys and owners as a plain list of the same length.
 func TestIndexMatchesAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")

@@ -253,6 +253,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	}
 }
 
+// quoted returns s as a JSON string.
 func quoted(s string) string { return string(wire.AppendString(nil, s)) }
 
 // manyCalls returns a reply with n calls, of which only the last is long.

@@ -20,6 +20,7 @@ type storedThreader struct {
 	names  uint64
 }
 
+// newStoredThreader returns a threader over recorded echo keys, which survive a restart.
 func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
 	d := &storedThreader{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
@@ -44,12 +45,14 @@ func (d *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]
 	return found
 }
 
+// keep records the session of echo keys.
 func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
 	}
 }
 
+// open resolves a request with these messages and records its keys.
 func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
 	d.Helper()
 	r := d.th.Resolve(someone, c, resolveRequest(d, messages...), d.now, d.findKeys)
@@ -57,6 +60,7 @@ func (d *storedThreader) open(c session.Claim, messages ...string) session.Resol
 	return r
 }
 
+// reply ends a request with a complete reply and records the keys of the reply.
 func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
 	d.keep(r.ID, d.th.Replied(r, &rep, true))
@@ -64,6 +68,7 @@ func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resol
 	return r
 }
 
+// calling returns a reply with these calls.
 func calling(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
@@ -71,6 +76,7 @@ func calling(ids ...string) (rep wire.Reply) {
 	return rep
 }
 
+// drawn returns the random call id number n.
 func drawn(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
 // Of several sessions in the store with the newest item of a request, the session with more of the earlier items wins;

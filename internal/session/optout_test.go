@@ -14,11 +14,13 @@ import (
 
 var begun = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
+// recordOf returns the record of a named session.
 func recordOf(name string) *session.Record {
 	id := session.KeyOf("default", session.SpaceName, name)
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, begun)
 }
 
+// resolveRequest returns a request with these messages.
 func resolveRequest(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -32,7 +34,10 @@ func resolveRequest(t interface {
 	return req
 }
 
-func words(s string) string  { return `{"role":"user","content":"` + s + `"}` }
+// words returns a message of the user.
+func words(s string) string { return `{"role":"user","content":"` + s + `"}` }
+
+// answer returns a message of the model.
 func answer(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
 // rowOf returns the row of a record.

@@ -37,6 +37,7 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 	return req
 }
 
+// conversation returns the id of a named session.
 func conversation(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
 
 // A conversation whose first words are in a tool call of another conversation was started by the

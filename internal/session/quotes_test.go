@@ -67,7 +67,7 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 		list []obj
 		want bool
 	}{
-		"its end":                      {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"the end of the process":       {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
 		"what was said before it came": {[]obj{system("A"), user("this is the task"), assistantMessage("this is the first answer"), user("Judge that.")}, true},
 		"another agent's answer":       {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
 		"its own system text":          {[]obj{system("S"), user("this is the second task"), assistantMessage("this is the second answer"), user("go on")}, false},

@@ -19,6 +19,7 @@ func newRecord() *Record {
 	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: idOf(1), Name: "s_1", Method: ByNew}, noon)
 }
 
+// tools returns the member tools of a body with these names.
 func tools(names ...string) obj {
 	list := make([]obj, 0, len(names))
 	for _, n := range names {
@@ -212,6 +213,8 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 	}
 }
 
+// IsNewItem is true for the items that the session sends for the first time: after an answer, an edit or a
+// compaction.
 func TestNewItemsOfAList(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (fresh []int) {

@@ -11,6 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
+// chatOf returns a request with one message for each letter of roles.
 func chatOf(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -87,8 +88,8 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	}
 }
 
-// Requests read ID and tenant without the lock, and identity and unit by MemberNow, while another
-// request adopts the record of another replica. The race detector decides.
+// Requests read ID and tenant without the lock, and MemberNow, while another request adopts the record of
+// another replica. Run the test with the race detector.
 func TestAdoptWhileOthersRead(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)

@@ -9,6 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
+// system returns a system message.
 func system(s string) string { return `{"role":"system","content":"` + s + `"}` }
 
 // many returns n user messages.

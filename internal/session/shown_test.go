@@ -105,7 +105,8 @@ func TestQuotesOfCallsOfASideCall(t *testing.T) {
 	}
 }
 
-// An agent that handed a conversation over may continue with its own system text and tools; a third agent may not.
+// An agent that passed a conversation to another agent may continue with its own system text and tools; a third
+// agent may not.
 func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

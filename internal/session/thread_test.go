@@ -23,6 +23,7 @@ type world struct {
 	n   uint64
 }
 
+// newWorld returns a threader with a clock and a sequence of session names.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, sc: Scope{Tenant: "default", Credential: 1}, now: noon}
@@ -39,6 +40,7 @@ func (w *world) entropy() (e [16]byte) {
 // obj is a JSON object.
 type obj = map[string]any
 
+// parse returns the request with this list under key, and further members of the body.
 func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
 	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
@@ -56,23 +58,28 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	return req
 }
 
+// chat returns a request of the chat API with these messages.
 func chat(tb testing.TB, list ...obj) *wire.Request {
 	tb.Helper()
 	return parse(tb, wire.Chat, "messages", list)
 }
 
+// user returns a message of the user.
 func user(text string) obj { return obj{"role": "user", "content": text} }
 
 func assistantMessage(text string) obj { return obj{"role": "assistant", "content": text} }
 
+// called returns a message of the model with one call.
 func called(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{
 		"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args},
 	}}}
 }
 
+// result returns the result of a call as a message.
 func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 
+// with returns the history and more messages.
 func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
 // request resolves a request and replies to it completely.
@@ -82,24 +89,30 @@ func (w *world) request(req *wire.Request, rep wire.Reply) Resolved {
 	return r
 }
 
+// open resolves a request without a name.
 func (w *world) open(req *wire.Request) Resolved {
 	return w.th.Resolve(w.sc, Claim{}, req, w.now, nil)
 }
 
+// answer ends a request with a complete reply.
 func (w *world) answer(r Resolved, rep wire.Reply) {
 	rep.Complete = true
 	w.th.Replied(r, &rep, true)
 	w.th.Ended(r, true, w.now)
 }
 
+// fail ends a request without a reply.
 func (w *world) fail(r Resolved) { w.th.Ended(r, false, w.now) }
 
+// calls returns a reply with one call.
 func calls(id string) wire.Reply {
 	return wire.Reply{ID: "chatcmpl-" + id, Calls: []wire.Call{{ID: id, Name: "bash", Args: "{}"}}}
 }
 
+// texts returns a reply with a text.
 func texts(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
+// same fails the test if two requests belong to different sessions.
 func (w *world) same(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
@@ -107,6 +120,7 @@ func (w *world) same(what string, a, b Resolved) {
 	}
 }
 
+// other fails the test if two requests belong to one session.
 func (w *world) other(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {

@@ -11,6 +11,7 @@ import (
 // template writes a task and all previous steps into one message.
 type template func(task string, steps []string) string
 
+// templates returns prompts of agents that put the whole conversation into one message.
 func templates() map[string]template {
 	const rules = "Answer as best you can.\n\nThought: think\nAction: act\nObservation: what came of it\n\nBegin!\n\n"
 	return map[string]template{

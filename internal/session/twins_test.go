@@ -112,7 +112,8 @@ func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	}
 }
 
-// A repeated request belongs to the twin whose request failed, not to a twin with a request in flight.
+// Of two sessions with equal histories, a repeated request belongs to the one whose request failed, not to the
+// one with a request in progress.
 func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w := newWorld(t)
 	again := Claim{Retry: true}
@@ -131,7 +132,8 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w.other("the one that waits", waiting, r)
 }
 
-// A twin that has been idle for long is not the continued one.
+// Of two sessions with equal histories, the recently used one continues, not the one that has been idle for
+// long.
 func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	w := newWorld(t)
 	first, next := chat(t, user("hi")), chat(t, user("hi"), assistantMessage("Hello!"), user("build it"))
@@ -148,7 +150,7 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	}
 }
 
-// A branch without a free twin of its own does not take another session.
+// Ten sessions with equal histories and five branches: no branch takes a session with another history.
 func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }

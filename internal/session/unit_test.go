@@ -12,6 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
+// runOf returns the record of a named run.
 func runOf(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunKey("default", name), at)
 }

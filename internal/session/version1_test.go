@@ -37,6 +37,7 @@ func everyField() *Record {
 	}
 }
 
+// version1Data returns a record as a release with format version 1 wrote it.
 func version1Data(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/record_version_1.json")

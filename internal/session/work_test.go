@@ -9,8 +9,10 @@ import (
 	"precept/internal/work"
 )
 
+// commitOf returns a reference to a commit of an unknown repository.
 func commitOf(hash string) work.Ref { ref, _ := work.OfCommit(hash, ""); return ref }
 
+// branchOf returns a reference to a branch.
 func branchOf(name, repository string) work.Ref {
 	ref, _ := work.OfBranch(name, repository)
 	return ref

@@ -20,6 +20,7 @@ const (
 	answerItem = `{"role":"assistant","content":"done"}`
 )
 
+// tool returns the result of a call as a message.
 func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
 func TestAnchorsOfWords(t *testing.T) {

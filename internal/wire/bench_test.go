@@ -45,6 +45,7 @@ func conversation(d Dialect, size int) []byte {
 		system, strings.TrimSuffix(tools, ","), d.listKey(), strings.Join(items, ","))
 }
 
+// sizes runs a benchmark on a conversation of 1, 32 and 256 KiB in each dialect.
 func sizes(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 	b.Helper()
 	for _, d := range []Dialect{Chat, Responses, Messages} {

@@ -297,7 +297,7 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A remembered conversation with instructions only says nothing about later instructions.
+// A growing list that begins with instructions is parsed as without a memory.
 func TestMemoryIgnoresInstructionsOnly(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`

@@ -51,6 +51,7 @@ func (g gen) array(n int, element func() string) string {
 	return "[" + strings.Join(list, ",") + g.space() + "]"
 }
 
+// pick draws a number below n.
 func (g gen) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "pick") }
 
 func (g gen) member(name, value string) string {

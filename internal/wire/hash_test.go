@@ -148,7 +148,8 @@ func TestSystemHash(t *testing.T) {
 	}
 }
 
-// The results of tools that are text are no words of the user, but distinguish items.
+// Tool results that an agent writes as text are not words of the user, and two different results give two
+// different hashes.
 func TestObservationsDiffer(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Held is the memory of the kept bytes. After Drop the reader still sees the end of the reply.
+// MemoryBytes counts the bytes that a reader keeps. After Drop the reader still detects the end of the reply.
 func TestHeldCountsTheKeptBytes(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
@@ -85,6 +85,7 @@ func TestLongCopies(t *testing.T) {
 	}
 }
 
+// args returns the arguments of each call.
 func args(rep *Reply) (all []string) {
 	for _, c := range rep.Calls {
 		all = append(all, c.Args)

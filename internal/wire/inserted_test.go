@@ -194,7 +194,7 @@ func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	}
 }
 
-// The same for recorded requests, where PRECEPT_CAPTURES names a directory with lines of JSON
+// Splice changes nothing else in recorded requests, if PRECEPT_CAPTURES names a directory with lines of JSON
 // {path, body}. The recordings are not part of the project.
 func TestSpliceOfRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")

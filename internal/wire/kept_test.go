@@ -81,7 +81,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 	}
 }
 
-// The items show the dialect.
+// The dialect is detected from the form of the stored items.
 func TestKeptDetectsTheDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
@@ -100,7 +100,7 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 	}
 }
 
-// A call that is text is found in the text before the items.
+// A call in the text of an earlier item is found for its result.
 func TestKeptFindsTextCalls(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k

@@ -134,6 +134,7 @@ func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 	}
 }
 
+// heap returns the bytes of the heap after garbage collection.
 func heap() uint64 {
 	var s runtime.MemStats
 	for range 3 {

@@ -32,6 +32,7 @@ type goldenReply struct {
 	raw     []byte
 }
 
+// goldenReplies returns the recorded replies of testdata with their expected parse.
 func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")

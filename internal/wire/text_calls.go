@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the maximum distance, in items, of an answer and its result: aider inserts notes
+// maxResultDistance is the largest number of items from a call to its result: aider inserts notes
 // between the two.
 const maxResultDistance = 8
 

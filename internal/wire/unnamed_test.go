@@ -19,9 +19,8 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// Servers without ids get their answers in the order of the calls. Equal results differ by the
-// number of equal results before them, and are found again when the list grows or loses its
-// beginning.
+// On servers without call ids, results answer the calls in order. Equal results have different ids, which stay
+// the same when the list grows or loses its beginning.
 func TestResultsWithoutIDs(t *testing.T) {
 	const asked = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const back = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -73,8 +72,8 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	}
 }
 
-// Thoughts, and words before a call, may be missing when the words of the model return, and text
-// that an agent appends is not the model's.
+// A reply is recognised when the agent sends it back without its thoughts, without the words before a call, or
+// with text of the agent behind it.
 func TestReturnedTextsAreRecognised(t *testing.T) {
 	reply := func(text, begun string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})

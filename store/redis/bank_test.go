@@ -247,6 +247,6 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	}
 	await("the next set", func() bool { return taken.Load() == 2 })
 	if n := panics.Load(); n != 1 {
-		t.Errorf("it panicked %d times at one set", n)
+		t.Errorf("the watcher panicked %d times at one set of lessons, want once", n)
 	}
 }

@@ -119,7 +119,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its first step", func() error {
+	eventually(t, "the first settlement of the process", func() error {
 		if have, err := s.Counters(t.Context(), ourTenant); err != nil || len(have) == 0 {
 			return fmt.Errorf("got no counters, error %w", err)
 		}

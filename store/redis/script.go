@@ -48,8 +48,8 @@ func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspac
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.head}, args...)...)
 }
 
-// discard deletes fields of a hash of a keyspace, or without fields a key. Only scripts are noticed and stopped by a
-// migration.
+// discard deletes fields of a hash of a keyspace, or the key itself without fields. It is a script because a
+// migration notices and stops scripts only.
 func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, anys(fields)...)...).Err()
 }

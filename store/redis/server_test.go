@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// many returns n maxima: more than one run of a script takes.
+// many returns n maxima, which take several calls of the script.
 func many(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,7 +24,8 @@ func many(n int) (list []trial.Delta) {
 	return list
 }
 
-// All runs of a script take one round trip: this server answers only after it has received all runs.
+// All calls of a script take one round trip. The server of this test answers only after it has received all
+// calls.
 func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +62,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := faulty(t, "redis://"+l.Addr().String())
 	if err := s.Raise(t.Context(), ourTenant, many(200*runs)); err != nil {
-		t.Errorf("it waits for an answer in between: %v", err)
+		t.Errorf("Raise waited for an answer between two calls of the script: %v", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
@@ -135,7 +136,7 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	if err := s.Write(t.Context(), large); err == nil {
 		t.Error("the server accepted a value beyond its limit")
 	}
-	eventually(t, "the next one", func() error { return s.Write(t.Context(), batch(2)) })
+	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
 		t.Errorf("the next session: got found %v, error %v, want true", ok, err)
 	}
@@ -184,7 +185,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			wanted = append(wanted, sid(n).String())
 		}
 		if err != nil || fmt.Sprint(have) != fmt.Sprint(wanted) {
-			t.Fatalf("due are %v, %v, want %v", have, err, wanted)
+			t.Fatalf("got the due sessions %v, error %v, want %v", have, err, wanted)
 		}
 		return list[len(list)-1]
 	}
@@ -253,6 +254,6 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 		t.Errorf("the cancelled probe: got error %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the next one goes out: %v", err)
+		t.Errorf("the call after a cancelled probe: got error %v, want redis.ErrDown with the time of the next try", err)
 	}
 }

@@ -23,7 +23,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
 			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
 			equal(t, "third page", sessionNumbers(third.List), []int{0})
-			equal(t, "its end", third.Next, "")
+			equal(t, "the end of the process", third.Next, "")
 			equal(t, "row", first.List[0].Row, row(tenantA, 6, 6))
 			equal(t, "an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
@@ -34,7 +34,7 @@ func listingCases() map[string]func(tester, Store) {
 			if p.Next != "" {
 				p = newest(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
 				equal(t, "the rest", len(p.List), 0)
-				equal(t, "its end", p.Next, "")
+				equal(t, "the end of the process", p.Next, "")
 			}
 		},
 		"sessions of a period": func(t tester, s Store) {
@@ -85,7 +85,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
 			second := newestSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
 			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
-			equal(t, "its end", second.Next, "")
+			equal(t, "the end of the process", second.Next, "")
 			rated := storedSample(tenantA, 1, 4)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})

@@ -186,7 +186,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 		t.Fatal(err)
 	default:
 	}
-	harness.Eventually(t, "all sessions are closed", func() bool {
+	harness.Eventually(t, "all sessions to close", func() bool {
 		var h struct {
 			Store struct{ Counts map[string]int }
 			Since struct {

@@ -48,7 +48,7 @@ func backlog(t *testing.T, dir string, n int) {
 			New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + words + `"}`)},
 			Reply: sample.Reply{ID: fmt.Sprint("chatcmpl-", i), Text: "It is done."},
 		}
-		harness.Eventually(t, "room for another", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
+		harness.Eventually(t, "room for another entry", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
 	}
 	stop()
 	<-ended // the error does not matter: the time may end before the first call of the backend

@@ -206,7 +206,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	}
 	peak := int64(0)
-	p.Eventually("the end of all of them", func() bool {
+	p.Eventually("the end of all streams", func() bool {
 		peak = max(peak, resident(t, p))
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})

@@ -95,10 +95,10 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		leave()
 		_ = res.Body.Close()
 	}
-	p.Eventually("the upstream hears of all", func() bool { return left.Load() == clients })
+	p.Eventually("the upstream to see every disconnect", func() bool { return left.Load() == clients })
 	// The request of this check needs a connection and its goroutines, and the server keeps some
 	// for the next request.
-	p.Eventually("nothing of them stays", func() bool {
+	p.Eventually("no data of the streams in memory", func() bool {
 		g, f := holds(t, p)
 		return g <= goroutines+4 && f <= files+4
 	})
@@ -217,7 +217,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 	}
 }
 
-// The upstream fails and returns.
+// Requests fail while the upstream is down, and succeed without a restart of precept when the upstream returns.
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()

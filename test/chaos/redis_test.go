@@ -30,7 +30,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.All()
 	// Exchanges that wait in memory because of the full disk are not in the account yet.
-	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
 	have := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
@@ -44,7 +44,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Logf("%d answered, %+v", n, d)
 }
 
-// Redis is frozen.
+// While Redis is frozen, requests are served and exchanges wait; after the thaw each exchange is stored once.
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -58,7 +58,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// Redis is killed, and loses its last acknowledged writes.
+// A killed Redis that lost its last acknowledged writes gets these writes again.
 func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -96,7 +96,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 				return
 			}
 			l := played(t, p, func(*harness.Load) {})
-			p.Eventually("everything in the books", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
+			p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
 			p.Drained(dir)
 			p.Kill()
 			empty(l)
@@ -107,7 +107,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	}
 }
 
-// Redis has no memory left, and gets more.
+// While Redis has no memory left, exchanges wait; with more memory each exchange is stored once.
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -116,13 +116,13 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
 		l.WaitForMore(harness.Longer[int64](100, 1500))
-		p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
+		p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	})
 	whole(t, p, dir, server.URL(), l)
 }
 
-// A server accepts the connection and never answers.
+// A server that accepts connections and never answers delays no request, and loses no exchange.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -133,7 +133,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
-	p.Eventually("all of it in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
+	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}

@@ -110,7 +110,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breaks func() (mends func
 	t.Logf("%d answered", l.All())
 }
 
-// Another program locks the database for longer than a write waits, while sessions close.
+// A database that is locked for longer than a write waits, while sessions close, loses no sample.
 func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// Redis is frozen while sessions close.
+// A Redis that is frozen while sessions close loses no sample.
 func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -134,7 +134,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// precept is killed again and again while sessions close. Each turn in flight leaves a stub.
+// Repeated kills of precept while sessions close lose no sample. Each turn in progress leaves a stub.
 func TestChaosKillsDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)

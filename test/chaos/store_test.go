@@ -45,7 +45,7 @@ func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
 
-// Another program holds the database.
+// While another program locks the database, exchanges wait; afterwards each exchange is stored.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL)
@@ -56,7 +56,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	unlock := lockFile(t, dir)
 	p.WaitForDegraded(true)
 	l.WaitForMore(harness.Longer[int64](40, 1000))
-	p.Eventually("something that waits", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
+	p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
 	unlock()
 	l.WaitForMore(40)
 	stop()
@@ -73,7 +73,8 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// The database is overwritten with garbage while precept runs, and before it starts.
+// A database that is overwritten with garbage, while precept runs or before the start, is set aside, and a new
+// database gets the exchanges.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -156,7 +157,8 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	}
 }
 
-// The disk is full, and freed.
+// While the disk is full, exchanges wait or are dropped and counted; with free space exchanges are stored
+// again.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -177,7 +179,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	wait()
 	n := l.All()
 	// Exchanges that wait in memory for a full disk are not in the account yet.
-	p.Eventually("all of it in the books", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
 	p.Stop()
 	dropped := int64(0)

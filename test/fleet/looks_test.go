@@ -44,7 +44,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	countedSessions := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
 	fleet[0].Eventually("all sessions to be counted", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
 	fresh := replicas(t, 1, url, model, lessons, args...)[0]
-	fresh.Eventually("the newcomer to have read them", func() bool { return countedSessions(fresh) == sessions })
+	fresh.Eventually("the new replica to read the erasures", func() bool { return countedSessions(fresh) == sessions })
 	var first []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]

@@ -106,7 +106,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), other)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
 	forget(word)
-	fleet[1].Eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
+	fleet[1].Eventually("the other replica to forget the session", func() bool { return len(found(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("the data of another session is missing")
 	}
@@ -124,7 +124,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	}()
-	fleet[1].Eventually("it waits in the outbox", func() bool {
+	fleet[1].Eventually("the row to wait in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)
@@ -137,7 +137,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(late + "-again")
 	p := start(dirs[1])
 	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
-	p.Eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
+	p.Eventually("the session to be forgotten", func() bool { return len(found(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("the data of another session is missing")
 	}

@@ -36,7 +36,7 @@ func (b *balancer) has(data string, there bool) {
 	}
 }
 
-// ask asks every replica, again and again.
+// ask polls every replica for its readiness until the context ends.
 func (b *balancer) ask(ctx context.Context, every time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {

@@ -139,7 +139,7 @@ func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool)
 		default:
 		}
 	}
-	p.T.Fatalf("%s: not seen in two minutes\n%s", what, p.Log.String())
+	p.T.Fatalf("waited two minutes for %s\n%s", what, p.Log.String())
 }
 
 // Exit waits for the process and returns the exit code.
@@ -261,7 +261,7 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not seen in two minutes", what)
+			t.Fatalf("waited two minutes for %s", what)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	}
 
 	l := here.create("build cache is stale", "Clear the cache first.")
-	harness.Eventually(t, "the other server to list it", lists(1))
+	harness.Eventually(t, "the other server to list the lesson", lists(1))
 	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
 		t.Fatalf("got code %d, body %s, want status 200", code, b)
 	}
@@ -48,7 +48,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 			t.Errorf("the lesson of another agent: got status %d, want 404", code)
 		}
 	}
-	harness.Eventually(t, "it to be injected at the other server", func() bool {
+	harness.Eventually(t, "the lesson to be injected at the other server", func() bool {
 		a := &harness.Conversation{T: t, Base: two.Data, Dialect: "chat"}
 		a.User("The build cache is stale, they say.")
 		a.Send(false)
@@ -73,7 +73,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 			t.Errorf("got code %d, body %s, want status 204", code, b)
 		}
 	}
-	harness.Eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+	harness.Eventually(t, "both lessons to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
 // A distiller is killed while a model judges: the next distiller continues after the last judged
@@ -120,7 +120,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			harness.Eventually(t, "half of them to be judged", func() bool { return asked.Load() > sessions/2 })
+			harness.Eventually(t, "half of the sessions to be judged", func() bool { return asked.Load() > sessions/2 })
 			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
 				t.Errorf("a second distiller during the first: %d %s", code, output)
 			}

@@ -264,7 +264,7 @@ func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*cr
 		}
 		return closed == len(agents)
 	})
-	p.Eventually("the report to count them", func() bool {
+	p.Eventually("the report to count the sessions", func() bool {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
 		req.Header.Set("Authorization", "Bearer crew")
 		res, err := http.DefaultTransport.RoundTrip(req)

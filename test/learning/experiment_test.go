@@ -183,7 +183,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return corrected == 60
 	})
-	p.Eventually("the report to know them", func() bool {
+	p.Eventually("the report to list the sessions", func() bool {
 		r = report.Report{}
 		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)

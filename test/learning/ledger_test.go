@@ -28,7 +28,7 @@ func recordInto(t *testing.T, file, what, rule string) {
 	}
 }
 
-// modelSees asks once, and says whether the model sees a word.
+// modelSees sends one request and reports whether the model sees a word.
 func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},

@@ -75,7 +75,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				t.Errorf("got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
 			}
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
-			p.Eventually("the session that went on to be judged again", func() bool { distil(); return judged == 3 })
+			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
 			p.Stop()
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report

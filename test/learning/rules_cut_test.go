@@ -298,7 +298,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 
 	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
-	harness.Eventually(t, "the replicas to measure nothing", func() bool {
+	harness.Eventually(t, "replicas without measurements", func() bool {
 		n++
 		return !lost(fleets[0], fmt.Sprint("s", n, "a"), body) && !lost(fleets[1], fmt.Sprint("s", n, "b"), body) && !lost(fleets[0], fmt.Sprint("s", n, "c"), body) && !lost(fleets[1], fmt.Sprint("s", n, "d"), body)
 	})

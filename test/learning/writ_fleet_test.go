@@ -49,7 +49,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	}
 
 	owns := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
-	harness.Eventually(t, "both servers to have the lesson in force", func() bool {
+	harness.Eventually(t, "the active lesson at both servers", func() bool {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
@@ -75,7 +75,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 			b.Send(true)
 		}
 	}
-	harness.Eventually(t, "both servers to tell the same count", func() bool {
+	harness.Eventually(t, "equal counts at both servers", func() bool {
 		one, two := count(servers[0].Data), count(servers[1].Data)
 		return one == two && one >= 22
 	})

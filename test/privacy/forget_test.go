@@ -91,5 +91,5 @@ func TestRetentionOfARunningServer(t *testing.T) {
 		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
 	}
 	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
-	p.Eventually("its end", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
+	p.Eventually("the end of the process", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
 }

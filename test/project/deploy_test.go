@@ -101,6 +101,7 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 	return out
 }
 
+// pairs returns the variables as name=value, sorted.
 func pairs(env map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
@@ -132,6 +133,7 @@ func runnable(t *testing.T, where string, args []string) {
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
 
+// port returns the port of an address.
 func port(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -289,6 +291,7 @@ func statusAs(t *testing.T, url, host, token string) int {
 	return res.StatusCode
 }
 
+// exists reports whether there is a file or directory at path.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

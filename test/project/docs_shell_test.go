@@ -128,6 +128,7 @@ type docWorld struct {
 	say        *strings.Replacer
 }
 
+// newDocWorld returns a project with a running precept, in which the blocks of the documents run.
 func newDocWorld(t *testing.T) *docWorld {
 	t.Helper()
 	root := t.TempDir()

@@ -70,6 +70,7 @@ type described struct {
 	seen     map[string]bool // tested operations, as "METHOD /path status"
 }
 
+// describe reads a description in YAML.
 func describe(t *testing.T, text string) *described {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -112,7 +113,7 @@ func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointe
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
-// check holds an answer to the description.
+// check fails the test if an answer does not fit its description.
 func (d *described) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
@@ -253,7 +254,7 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 // readStoredData asks for sessions, samples and health.
 func readStoredData(d *described, r *harness.Process, token string) {
 	d.t.Helper()
-	harness.Eventually(d.t, "the session is closed, and has its sample", func() bool {
+	harness.Eventually(d.t, "the session to close and its sample", func() bool {
 		var l store.SampleList
 		r.Ask(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0

@@ -75,6 +75,7 @@ func (s *schemas) of(typ reflect.Type) string {
 	}
 }
 
+// nullable returns a schema that also allows null.
 func nullable(schema string) string {
 	if kind, ok := strings.CutPrefix(schema, "type: "); ok && !strings.HasPrefix(kind, "[") {
 		kind, rest, more := strings.Cut(kind, ", ")

@@ -32,7 +32,7 @@ var (
 	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// codes returns the code in a document; in YAML, the spans of the comments.
+// codes returns the code in a document: its spans and blocks; of YAML, the spans of the comments.
 func codes(file, text string) []code {
 	var out []code
 	fenced := false
@@ -71,7 +71,7 @@ func (p *promises) faults(file, text string) []string {
 	return out
 }
 
-// verbs checks command lines.
+// verbs reports command lines of precept with an unknown verb.
 func (p *promises) verbs(c code, fault func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
@@ -112,7 +112,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 	p.flags(verb, ours, fault)
 }
 
-// flags checks the flags of a verb, or of any verb where a document names a flag alone.
+// flags reports unknown flags of a verb; for a flag without a verb, flags that no verb has.
 func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {
@@ -126,7 +126,7 @@ func ofOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
-// names checks keys, variables, metrics, paths, headers, targets and files.
+// names reports unknown keys, variables, metrics, paths, headers, make targets and files.
 func (p *promises) names(c code, fault func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
@@ -170,7 +170,7 @@ func (p *promises) names(c code, fault func(string, ...any)) {
 	}
 }
 
-// spread writes out {a,b} in a metric's name.
+// spread returns the names of metrics that a form with {a,b} stands for.
 func spread(form string) []string {
 	head, rest, ok := strings.Cut(form, "{")
 	if !ok {
@@ -184,7 +184,7 @@ func spread(form string) []string {
 	return out
 }
 
-// inRepo says whether the project has a file or folder.
+// inRepo reports whether the project has a file or folder.
 func inRepo(name string) bool {
 	_, err := fs.Stat(os.DirFS(repo), path.Clean(name))
 	return err == nil

@@ -174,6 +174,7 @@ func (d describer) MustRegister(cs ...prometheus.Collector) {
 
 func (d describer) Unregister(prometheus.Collector) bool { return true }
 
+// metricNames returns the names of all metrics of the program.
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{names: map[string]bool{}}

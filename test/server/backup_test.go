@@ -121,7 +121,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("%d samples, want 30", n)
 	}
 	say(p, "afterwards")
-	p.Eventually("what comes after", func() bool { return strings.Count(read("export"), "\n") == 31 })
+	p.Eventually("the later exchanges", func() bool { return strings.Count(read("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
 		t.Errorf(`got %+v, want Dropped["damaged"] = 0`, d)
 	}

@@ -21,6 +21,7 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 	reloads(t, harness.Longer(150, 5000))
 }
 
+// reloads changes the configuration n times under load and checks that no request fails.
 func reloads(t *testing.T, n int) {
 	t.Helper()
 	one, other := harness.InstantModel(t), harness.InstantModel(t)

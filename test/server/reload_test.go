@@ -18,9 +18,10 @@ import (
 type settled struct {
 	*harness.Process
 	file, dir     string
-	read, counted int // of the log, see reloads
+	read, counted int // bytes of the log that reloads has read, and reloads counted in them
 }
 
+// reloading starts precept with a configuration file of this text.
 func reloading(t *testing.T, text string, flags ...string) *settled {
 	t.Helper()
 	s := &settled{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
@@ -29,6 +30,7 @@ func reloading(t *testing.T, text string, flags ...string) *settled {
 	return s
 }
 
+// write replaces the configuration file.
 func (s *settled) write(text string) {
 	s.T.Helper()
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
@@ -36,7 +38,7 @@ func (s *settled) write(text string) {
 	}
 }
 
-// tokenAccepted says whether the admin listener takes a token.
+// tokenAccepted reports whether the admin listener accepts a token.
 func (s *settled) tokenAccepted(token string) bool {
 	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
 	return status == http.StatusOK
@@ -77,7 +79,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s := reloading(t, fmt.Sprintf(base, false, ""))
 	s.write(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the log to tell it", func() bool {
+	s.Eventually("the log line with the keys that need a restart", func() bool {
 		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // data_dir is a flag's
 	})
 	settings := func() map[string]string {
@@ -93,17 +95,17 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		return out
 	}
 	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
-		t.Errorf("active: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+		t.Errorf("got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
 	}
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
-		t.Error("the dashboard does not show the fault any more")
+		t.Error("the dashboard does not show the setting that needs a restart")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("nothing to wait for", func() bool {
+	s.Eventually("no setting that needs a restart", func() bool {
 		_, page := harness.Get(t, s.Admin+"/", "token")
 		return !strings.Contains(page, "needs a restart")
 	})
@@ -121,7 +123,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 		}
 	}
 	say("before@example.com")
-	s.Eventually("what may be kept", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	s.Eventually("the address that may be stored", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.write("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })

@@ -26,6 +26,7 @@ func TestSessionsThroughTheAdminListener(t *testing.T) {
 	}
 }
 
+// playAll plays a session and checks each page and API of the admin listener.
 func playAll(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -38,7 +39,7 @@ func playAll(t *testing.T, flags []string) {
 	hidden.User("Run the build script, the canary-word is secret.")
 	hidden.Send(false)
 	var l store.SessionList
-	harness.Eventually(t, "the session is stored", func() bool {
+	harness.Eventually(t, "the session to be stored", func() bool {
 		p.Ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
 		return len(l.Sessions) == 1
 	})
@@ -50,7 +51,7 @@ func playAll(t *testing.T, flags []string) {
 		t.Errorf("got the facts %+v, want the first words, 0 errors, the output and a duration", one)
 	}
 	var facets store.Facets
-	harness.Eventually(t, "the facets count the session", func() bool {
+	harness.Eventually(t, "the facets to count the session", func() bool {
 		p.Ask(t, "/api/facets", &facets)
 		return facets.Counted > 0
 	})
@@ -70,7 +71,7 @@ func playAll(t *testing.T, flags []string) {
 	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: got status %d, want 202", code)
 	}
-	harness.Eventually(t, "the session is closed, and has its sample", func() bool {
+	harness.Eventually(t, "the session to close and its sample", func() bool {
 		var s store.SampleList
 		p.Ask(t, "/api/sessions/one", &tr)
 		p.Ask(t, "/api/samples?quality=good", &s)
@@ -138,7 +139,7 @@ func followSession(t *testing.T, dir, id string) {
 	}
 }
 
-// sameExports holds the listener's export to the verb's.
+// sameExports checks that the admin listener and the verb export the same lines.
 func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {
@@ -152,11 +153,11 @@ func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	}
 }
 
-// health looks whether the account balances, and is the doctor's.
+// health checks that the account on the health page balances and that changed settings are shown.
 func health(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health
-	harness.Eventually(t, "the account knows the exchange", func() bool {
+	harness.Eventually(t, "the exchange in the account", func() bool {
 		p.Ask(t, "/api/health", &h)
 		return h.Account.Stored > 0
 	})

@@ -132,7 +132,7 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 // from the exported experiment.
 func verdictOf(t *testing.T, dir, data string) {
 	t.Helper()
-	harness.Eventually(t, "the session closed with a verdict", func() bool {
+	harness.Eventually(t, "the session to close with a verdict", func() bool {
 		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
 		for line := range strings.Lines(out) {
 			var row struct {
