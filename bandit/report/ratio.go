@@ -18,8 +18,8 @@ const (
 	alarmRate = 0.05
 	// capE bounds e-values for printing.
 	capE = 1e12
-	// concentration is the weight of the alternative around the promised share: 100 makes the test most sensitive to deviations of a
-	// few points.
+	// concentration is the weight of the alternative around the promised share. The value makes the test
+	// most sensitive to deviations of a few points.
 	concentration = 100
 )
 
