@@ -36,7 +36,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
 	same(t, "the rewarded session", r.applied(rewarded).Version, 1)
-	same(t, "the silent one", r.applied(silent).Version, 1)
+	same(t, "the session without feedback", r.applied(silent).Version, 1)
 	same(t, "sessions closed", r.counter("", "closed"), 2)
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
@@ -366,7 +366,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	e := score("b", 2, .25)
 	r.postFeedback(tenantA, id, e) // no later run reads the old definition
 	r = r.reopen(nil)
-	same(t, "before anybody looks", r.applied(id).Reward, 1.0)
+	same(t, "before the first look", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
 	r.record()
 	same(t, "the next run", r.applied(id).Reward, .25)

@@ -143,7 +143,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				eventually(t, "the settlement", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
-				same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
+				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
 				same(t, "tried", p.met.Load(), 1)
 				m := r.marks()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {

@@ -95,7 +95,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		t.Error("the address is on the disk")
 	}
 	r.age()
-	same(t, "counters: nothing was drawn", r.counters(tenantA), none)
+	same(t, "counters of a session without a coin", r.counters(tenantA), none)
 
 	r2 := newRig(t, func(o *options) { o.Content.Keep = false })
 	if _, err := r2.importer().Import(r2.ctx(), tenantA, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
@@ -111,5 +111,5 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			t.Errorf("%v: got %+v, error %v, want no error and got = %+v", who, got, err, (learn.Imported{OptedOut: 1}))
 		}
 	}
-	same(t, "samples of who opted out", len(r3.allSamples()), 0)
+	same(t, "samples of the opted-out session", len(r3.allSamples()), 0)
 }

@@ -167,8 +167,8 @@ func TestProvisionalReport(t *testing.T) {
 	same(t, "matched, looked at again", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
 	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	r.age()
-	same(t, "what came of it", counts(row(r.reported(learn.ReportQuery{}))), provisional)
-	same(t, "with nothing open any more", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
+	same(t, "result of the import", counts(row(r.reported(learn.ReportQuery{}))), provisional)
+	same(t, "without open sessions", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
 	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
 		t.Error("Report succeeded with a part of the data, want an error")

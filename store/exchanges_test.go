@@ -95,7 +95,7 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 	close(over)
 	readers.Wait()
 	if cache.Hits() == 0 {
-		t.Error("nothing was read from the cache")
+		t.Error("got 0 hits of the cache, want some")
 	}
 }
 
@@ -144,7 +144,7 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 		}
 	}
 	if n := cache.Misses(); n < 100 {
-		t.Errorf("150 reads of 50 sessions missed the cache %d times: it holds more than its size", n)
+		t.Errorf("150 reads of 50 sessions missed the cache %d times, want at least 100: the cache exceeds its size", n)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 		before := r.counters(tenantA)
 		r.forget(word + "-1")
 		same(t, "its exchanges", r.exchanges(id), 0)
-		same(t, "the other's", r.exchanges(other), 1)
+		same(t, "feedback of the other session", r.exchanges(other), 1)
 		same(t, "counters", r.counters(tenantA), before)
 	})
 }
@@ -234,7 +234,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 		})
 		r.forget(word)
 		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
-		same(t, "turns came meanwhile", turn.Load() > 2, true)
+		same(t, "turns recorded during the deletion", turn.Load() > 2, true)
 		time.Sleep(durable)
 		admitted := r.balancedAccount(true).Admitted
 		left := r.crash(nil)
@@ -358,7 +358,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		same(t, "exchanges of the old one in time", r.exchanges(old), 1)
 		later(11 * day)
 		same(t, "exchanges of the old one", r.exchanges(old), 0)
-		same(t, "of the young one", r.exchanges(young), 1)
+		same(t, "feedback of the recent session", r.exchanges(young), 1)
 		same(t, "counted", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {

@@ -164,11 +164,11 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
 		}
 	}
-	same(t, "the session in use", r.inMemory(tenantA, first), true)
-	same(t, "an early one", r.inMemory(tenantA, idOf("s0")), false)
-	same(t, "a late one", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
+	same(t, "the session in use in memory", r.inMemory(tenantA, first), true)
+	same(t, "an early session in memory", r.inMemory(tenantA, idOf("s0")), false)
+	same(t, "a late session in memory", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
-	same(t, "turns of one that returns", r.turnsOf(idOf("s0")), 1)
+	same(t, "turns of a session that returns", r.turnsOf(idOf("s0")), 1)
 	same(t, "look-ups", r.backend.lookups(), 1)
 }
 

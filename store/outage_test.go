@@ -242,11 +242,11 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
-				same(t, "bytes while a server may lose it", r.store.OutboxBytes() >= 100<<10, true)
+				same(t, "bytes while a server may lose the row", r.store.OutboxBytes() >= 100<<10, true)
 			}
 			r.wait(durable)
 			same(t, fmt.Sprintf("bytes of %d after the data is safe", full), r.store.OutboxBytes() < full/2, true)
-			same(t, "all is there after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
+			same(t, "stored exchanges after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }

@@ -115,7 +115,7 @@ func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 	r.deliver()
 	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
-	same(t, "of the forgotten one", r.exchanges(gone), 0)
+	same(t, "feedback of the forgotten session", r.exchanges(gone), 0)
 	same(t, "written", r.store.Tally.Exchanges.Load(), 1)
 	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
 	same(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")

@@ -30,7 +30,7 @@ func setAsideCases() map[string]func(tester, Store) {
 			must(t, err)
 			list[1].Tries, list[2].Tries = 1, 1
 			equal(t, "marks", have, list[1:])
-			equal(t, "how many marks", total, 3)
+			equal(t, "number of marks", total, 3)
 		},
 		"forgotten session leaves no mark": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
@@ -54,7 +54,7 @@ func wantDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
 	list, total, err := s.DeadLetters(t.Context(), 10)
 	must(t, err)
-	equal(t, "how many marks", total, len(want))
+	equal(t, "number of marks", total, len(want))
 	if len(want) > 0 {
 		equal(t, "marks", list, want)
 	}
@@ -75,25 +75,25 @@ func lateExchange(t tester, s Store) {
 	must(t, err)
 	first.FeedbackState = n
 	settle(t, s, first)
-	equal(t, "settled", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	equal(t, "unsampled and unsettled after the settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 	late := session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2), exchange(tenantA, 1, 3)}}
 	write(t, s, late)
 	write(t, s, late)
-	equal(t, "late ones", unsampled(t, s), int64(2))
-	equal(t, "to be settled again", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(1)}})
+	equal(t, "late exchanges", unsampled(t, s), int64(2))
+	equal(t, "unsettled sessions after late exchanges", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(1)}})
 	_, n, err = s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 4)}})
 	second := settlement(tenantA, 1, 1)
 	second.FeedbackState = n
 	settle(t, s, second)
-	equal(t, "an exchange during the settlement", len(unsettled(t, s)), 1)
+	equal(t, "unsettled sessions after an exchange during the settlement", len(unsettled(t, s)), 1)
 	_, third, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	last := settlement(tenantA, 1, 2)
 	last.FeedbackState = third
 	settle(t, s, last)
-	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	equal(t, "unsampled and unsettled after the last settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
 // exchangeWithoutRow tests a crash between an exchange and the row of the session: the session closes like any
@@ -102,15 +102,15 @@ func exchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due", len(list), 2)
-	equal(t, "the first one", uncounted(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
+	equal(t, "first due session", uncounted(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
 	noSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
-	equal(t, "its row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
+	equal(t, "row after the exchange", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
 	list = due(t, s, at(60), session.Row{}, 10)
-	equal(t, "due still", len(list), 2)
-	equal(t, "with its row", uncounted(t, list[0], 1), row(tenantA, 1, 5))
+	equal(t, "due sessions after the row", len(list), 2)
+	equal(t, "first due session with its row", uncounted(t, list[0], 1), row(tenantA, 1, 5))
 	settle(t, s, settlement(tenantA, 1, 0), settlement(tenantA, 2, 0))
-	equal(t, "closed", len(due(t, s, at(60), session.Row{}, 10)), 0)
+	equal(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
 }
 
 // uncounted returns a due row without the number of exchanges, which a store may leave out.
@@ -129,8 +129,8 @@ func samplesReplaced(t tester, s Store) {
 		Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
 		Whole:   []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
 	})
-	equal(t, "of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
-	equal(t, "of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
+	equal(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
+	equal(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	equal(t, "count", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("a sample replaced by Whole: got found %v, error %v, want found = false, no error", ok, err)
@@ -145,20 +145,20 @@ func setAsideIsNotDue(t tester, s Store) {
 	first := deadLetter("")
 	first.Tries = 1
 	wantDeadLetters(t, s, first)
-	equal(t, "the others are due", due(t, s, at(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
-	equal(t, "without a sample", unsampled(t, s), int64(1))
+	equal(t, "other due sessions", due(t, s, at(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
+	equal(t, "unsampled exchanges", unsampled(t, s), int64(1))
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 9)}})
-	equal(t, "not due after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "due sessions after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	equal(t, "the later row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 9))
 	equal(t, "readmitted", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
-	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
+	equal(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
 	equal(t, "unsampled after the readmission", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	second := deadLetter("")
 	second.Tries = 2
 	wantDeadLetters(t, s, second)
-	equal(t, "not readmitted again", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
-	equal(t, "not due", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "readmitted after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
+	equal(t, "due sessions after too many tries", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	settle(t, s, settlement(tenantA, 1, 0))
 	wantDeadLetters(t, s)
 	equal(t, "unsampled after the settlement", unsampled(t, s), int64(0))
@@ -174,10 +174,10 @@ func setAsideIsNotUnsettled(t tester, s Store) {
 	settle(t, s, first)
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
-	equal(t, "not unsettled", len(unsettled(t, s)), 0)
-	equal(t, "its exchange has a sample", unsampled(t, s), int64(0))
+	equal(t, "unsettled sessions set aside", len(unsettled(t, s)), 0)
+	equal(t, "unsampled exchanges", unsampled(t, s), int64(0))
 	equal(t, "readmitted", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
-	equal(t, "to be settled", len(unsettled(t, s)), 1)
+	equal(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
 }
 
 // exchangeIsSetAside tests the mark of one exchange: the session stays due, and Readmit keeps the mark.
@@ -187,8 +187,8 @@ func exchangeIsSetAside(t tester, s Store) {
 	one := deadLetter("x-1")
 	one.Tries = 1
 	wantDeadLetters(t, s, one)
-	equal(t, "its session is due", len(due(t, s, at(60), session.Row{}, 10)), 1)
-	equal(t, "it is not tried again", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
+	equal(t, "due sessions with an exchange set aside", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "readmitted exchanges", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
 	settle(t, s, settlement(tenantA, 1, 0))
 	wantDeadLetters(t, s, one)
 }

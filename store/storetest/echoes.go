@@ -54,9 +54,9 @@ func echoCases() map[string]func(tester, Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n), echo(tenantB, 7, 10+n, 10+n)}})
 			}
-			equal(t, "of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
-			equal(t, "of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
-			equal(t, "of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
+			equal(t, "echoes of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
+			equal(t, "echoes of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
+			equal(t, "echoes of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
 		},
 		"keys use all 64 bits": func(t tester, s Store) {
 			const high = session.EchoKey(1<<63 + 7)

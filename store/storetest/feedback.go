@@ -30,7 +30,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				t.Errorf("got correction %s, want x[1] = \"<\"", have[0].Correction)
 			}
 			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
-			equal(t, "the rest", have[0], e)
+			equal(t, "entry without correction and details", have[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
 			equal(t, "added", addFeedback(t, s, tenantA, 1), 0)
@@ -53,10 +53,10 @@ func feedbackCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			addFeedback(t, s, tenantB, 1, entry("a", 1, 0.5))
-			equal(t, "1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
-			equal(t, "2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
-			equal(t, "of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
-			equal(t, "of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
+			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
+			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
+			equal(t, "entries of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
+			equal(t, "entries of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
 		},
 		"batch of many sessions": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
@@ -66,8 +66,8 @@ func feedbackCases() map[string]func(tester, Store) {
 			}
 			changed := mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, m))
 			equal(t, "changed sessions", len(changed), 200)
-			equal(t, "entries added to one", changed[id(150)], 2)
-			equal(t, "its set", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
+			equal(t, "entries added to session 150", changed[id(150)], 2)
+			equal(t, "entries of session 150", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
@@ -82,17 +82,17 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
-			equal(t, "almost", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "entries added below the bound", addFeedback(t, s, tenantA, 1, list...), len(list))
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
-			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
-			equal(t, "the rest", added, map[session.ID]int{id(1): 2, id(2): 1})
-			equal(t, "known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
-			equal(t, "corrected", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
+			equal(t, "error of entries beyond the bound", err, error(session.FeedbackFull(1)))
+			equal(t, "entries added below the bound", added, map[session.ID]int{id(1): 2, id(2): 1})
+			equal(t, "added entries with known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
+			equal(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
 			have := entries(t, s, tenantA, 1)
 			equal(t, "entries", len(have), session.MaxFeedback)
-			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
+			equal(t, "latest entry", have[len(have)-1], entry("e5", 9001, 0))
 			equal(t, "stored", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
 		"bytes of entries of a session are bounded": func(t tester, s Store) {
@@ -106,15 +106,15 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
 			}
-			equal(t, "almost", addFeedback(t, s, tenantA, 1, list...), len(list))
-			equal(t, "the last one", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
+			equal(t, "entries added below the bound", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "entries added up to the bound", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("%s: got %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
-			equal(t, "shorter", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
-			equal(t, "then there is room", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
+			equal(t, "entries replaced by shorter ones", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
+			equal(t, "entries added after the replacement", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
 		},
 		"ended context returns its error": func(t tester, s Store) {
 			if _, err := s.AddFeedback(ended(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
@@ -154,28 +154,28 @@ func parkingCases() map[string]func(tester, Store) {
 	}
 	return map[string]func(tester, Store){
 		"nothing parked, nothing joined": func(t tester, s Store) {
-			equal(t, "out", unpark(t, s, tenantA, 1, 2), parked{})
-			equal(t, "no keys", unpark(t, s, tenantA), parked{})
+			equal(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
+			equal(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
 		},
 		"parked entries join once, in time order": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			park(t, s, tenantA, 9, entry("d", 1, 1))
-			equal(t, "waiting", stats(t, s)["parked"], int64(4))
-			equal(t, "out", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
-			equal(t, "again", unpark(t, s, tenantA, 8, 7), parked{})
-			equal(t, "still waiting", stats(t, s)["parked"], int64(1))
+			equal(t, "parked entries", stats(t, s)["parked"], int64(4))
+			equal(t, "joined entries", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
+			equal(t, "entries joined by a second call", unpark(t, s, tenantA, 8, 7), parked{})
+			equal(t, "parked entries after the call", stats(t, s)["parked"], int64(1))
 		},
 		"latest parked entry of an id wins": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
-			equal(t, "waiting", stats(t, s)["parked"], int64(1))
-			equal(t, "out", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
+			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
+			equal(t, "joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
 		"tenants are separate": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1))
 			park(t, s, tenantB, 7, entry("b", 1, 1))
-			equal(t, "of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
-			equal(t, "of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
+			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
+			equal(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
 		},
 		"parked entries join the session of their key": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 0), entry("b", 2, 1))
@@ -186,11 +186,11 @@ func parkingCases() map[string]func(tester, Store) {
 			owners := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))
 			equal(t, "sessions joined", len(added), 1) // the other session had the entry already
-			equal(t, "set", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
-			equal(t, "set of the other", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
-			equal(t, "again", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))), 0)
-			equal(t, "still waiting", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
-			equal(t, "of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
+			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
+			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
+			equal(t, "sessions joined by a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))), 0)
+			equal(t, "parked entries after the call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
+			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
 		"parked entries of a key are bounded": func(t tester, s Store) {
 			for i := range session.MaxFeedback {
@@ -203,17 +203,17 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			equal(t, "what found no room", err, error(session.FeedbackFull(1)))
+			equal(t, "error of entries beyond the bound", err, error(session.FeedbackFull(1)))
 			equal(t, "joined", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
-			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
+			equal(t, "parked entries after the call", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, tenantB, 7, entry("c", 2, 1))
 			equal(t, "purged", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
 			equal(t, "purged again", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
-			equal(t, "waiting", stats(t, s)["parked"], int64(1))
-			equal(t, "of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
+			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
+			equal(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
 	}
 }

@@ -27,14 +27,14 @@ func keepingCases() map[string]func(tester, Store) {
 		"forget removes all data of a session": forgetOne,
 		"forget of an unknown session changes nothing": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
-			equal(t, "unknown", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
-			equal(t, "another tenant's", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
+			equal(t, "unknown session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
+			equal(t, "session of another tenant forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
 			equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
 		},
 		"forget removes all data of a tenant": forgetTenant,
 		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
-			equal(t, "unknown", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
+			equal(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
 			equal(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
 			equal(t, "row", sessionOf(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
 		},
@@ -45,20 +45,20 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "echoes", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
 			equal(t, "sample", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
-			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
+			equal(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
 			for n := range 100 {
 				writeFull(t, s, tenantA, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
-			equal(t, "gone", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
+			equal(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
 			noSession(t, s, tenantA, 89)
-			equal(t, "seen at 90", sessionOf(t, s, tenantA, 90).ID, id(90))
-			equal(t, "seen again", sessionOf(t, s, tenantA, 5).ID, id(5))
+			equal(t, "session seen at minute 90", sessionOf(t, s, tenantA, 90).ID, id(90))
+			equal(t, "session seen again", sessionOf(t, s, tenantA, 5).ID, id(5))
 			st := stats(t, s)
-			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
-			equal(t, "gone again", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
+			equal(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
+			equal(t, "sessions deleted by a second call", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
 		"retention stops and continues with its context": func(t tester, s Store) {
 			var b session.Batch
@@ -70,7 +70,7 @@ func keepingCases() map[string]func(tester, Store) {
 			if deleted == 0 || deleted == 200 || !isEnded(err) {
 				t.Errorf("Retain with a context that ends: got %d deleted sessions, error %v, want 1 to 199 and the error of the context", deleted, err)
 			}
-			equal(t, "the rest", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
+			equal(t, "sessions deleted by the second call", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
 		},
 		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
@@ -124,7 +124,7 @@ func forgetOne(t tester, s Store) {
 	writeFull(t, s, tenantA, 2)
 	writeFull(t, s, tenantB, 1)
 	equal(t, "forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
-	equal(t, "again", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
+	equal(t, "forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
 
 	noSession(t, s, tenantA, 1)
 	equal(t, "echoes", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
@@ -134,11 +134,11 @@ func forgetOne(t tester, s Store) {
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("the sample of a forgotten session: got found %v, error %v, want found = false, no error", ok, err)
 	}
-	equal(t, "walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
+	equal(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
-	equal(t, "counters stay", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 2)})
-	equal(t, "the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
-	equal(t, "the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
+	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 2)})
+	equal(t, "entries of the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
+	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	st := stats(t, s)
 	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
@@ -153,7 +153,7 @@ func forgetTenant(t tester, s Store) {
 	must(t, s.Park(t.Context(), tenantA, 7, entry("early", 1, 1)))
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
 	equal(t, "forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)
-	equal(t, "again", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
+	equal(t, "sessions forgotten by a second call", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
 
 	for _, n := range []int{0, 1, sessions - 1} {
 		noSession(t, s, tenantA, n)
@@ -164,13 +164,13 @@ func forgetTenant(t tester, s Store) {
 	}
 	equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
 	equal(t, "parked", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
-	equal(t, "counters stay", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
+	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
-	equal(t, "the other tenant's row", sessionOf(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
-	equal(t, "its exchanges", len(exchanges(t, s, tenantB, 1)), 2)
-	equal(t, "its echoes", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	equal(t, "its parked feedback", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	equal(t, "row of the other tenant", sessionOf(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
+	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
+	equal(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
+	equal(t, "parked feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
 	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
-	equal(t, "ever", st["exchanges_ever"], int64(2*sessions+2))
+	equal(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))
 }

@@ -23,7 +23,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
 			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
 			equal(t, "third page", sessionNumbers(third.List), []int{0})
-			equal(t, "the end of the process", third.Next, "")
+			equal(t, "cursor after the last page", third.Next, "")
 			equal(t, "row", first.List[0].Row, row(tenantA, 6, 6))
 			equal(t, "an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
@@ -33,8 +33,8 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "page", sessionNumbers(p.List), []int{2, 1})
 			if p.Next != "" {
 				p = newest(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
-				equal(t, "the rest", len(p.List), 0)
-				equal(t, "the end of the process", p.Next, "")
+				equal(t, "sessions of the next page", len(p.List), 0)
+				equal(t, "cursor after the last page", p.Next, "")
 			}
 		},
 		"sessions of a period": func(t tester, s Store) {
@@ -72,9 +72,9 @@ func listingCases() map[string]func(tester, Store) {
 			page := newest(t, s, tenantA, session.ListRange{Limit: 2})
 			samples := newestSamples(t, s, session.ListRange{Limit: 2})
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-			equal(t, "behind it", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
-			equal(t, "all", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
-			equal(t, "samples behind it", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
+			equal(t, "sessions after the cursor", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
+			equal(t, "all sessions", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
+			equal(t, "samples after the cursor", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
 			equal(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
 		},
 		"samples come newest first, page by page": func(t tester, s Store) {
@@ -85,12 +85,12 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
 			second := newestSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
 			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
-			equal(t, "the end of the process", second.Next, "")
+			equal(t, "cursor after the last page", second.Next, "")
 			rated := storedSample(tenantA, 1, 4)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
-			equal(t, "rated since", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
-			equal(t, "of a time", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
+			equal(t, "samples after a rating", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
+			equal(t, "samples of a period", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
@@ -110,8 +110,8 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			old := session.ListRange{Since: at(1), Until: at(4), Limit: 10} // older than all other sessions
-			equal(t, "the oldest", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
-			equal(t, "their samples", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
+			equal(t, "oldest sessions", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
+			equal(t, "samples of the oldest sessions", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, of := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
 				p := newest(t, s, tenantA, of)
@@ -127,7 +127,7 @@ func listingCases() map[string]func(tester, Store) {
 			if _, err := s.Newest(ended(t), tenantA, session.ListRange{Limit: 1}); !isEnded(err) {
 				t.Errorf("Newest with an ended context: got error %v, want the error of the context", err)
 			}
-			equal(t, "of a time without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
+			equal(t, "sessions of a period without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
 		},
 	}
 }

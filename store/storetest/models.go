@@ -6,7 +6,7 @@ import "precept/bandit/trial"
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
-			equal(t, "none", len(maxima(t, s, tenantA)), 0)
+			equal(t, "maxima of an empty store", len(maxima(t, s, tenantA)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
 				must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
@@ -17,10 +17,10 @@ func modelCases() map[string]func(tester, Store) {
 			must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
 			must(t, s.Raise(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
 			must(t, s.Raise(t.Context(), tenantA, nil))
-			equal(t, "of tenant A", maxima(t, s, tenantA), []trial.Delta{
+			equal(t, "maxima of tenant A", maxima(t, s, tenantA), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})
-			equal(t, "of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
+			equal(t, "maxima of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
 			equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
 		"priors are put onto the current version only": func(t tester, s Store) {
@@ -33,7 +33,7 @@ func modelCases() map[string]func(tester, Store) {
 				equal(t, c.data, mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
 			wantPriors(t, s, tenantA, 3, "")
-			equal(t, "the next", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			equal(t, "priors of the next version", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
 			wantPriors(t, s, tenantA, 4, "f\x00ur")
 			wantPriors(t, s, tenantB, 0, "")
 		},

@@ -33,7 +33,7 @@ func sampleCases() map[string]func(tester, Store) {
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
 				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may also refuse the exchange
 			}
-			equal(t, "the good one", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
+			equal(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
 			for _, e := range exchanges(t, s, tenantA, 1) {
 				if _, err := json.Marshal(e); err != nil {
 					t.Error(err)

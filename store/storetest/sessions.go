@@ -52,10 +52,10 @@ func sessionCases() map[string]func(tester, Store) {
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
 				have, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
-				equal(t, "there", ok, true)
+				equal(t, "row found", ok, true)
 				equal(t, "row", have, want)
 			}
-			equal(t, "of tenant B", sessionOf(t, s, tenantB, 3), row(tenantB, 3, 3))
+			equal(t, "row of tenant B", sessionOf(t, s, tenantB, 3), row(tenantB, 3, 3))
 		},
 		"newest row of a batch wins": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 2), row(tenantA, 1, 3), row(tenantA, 1, 1)}})
@@ -105,7 +105,7 @@ func closedStays(t tester, s Store) {
 	want := row(tenantA, 1, 7)
 	write(t, s, session.Batch{Rows: []session.Row{want}})
 	want.Closed = true
-	equal(t, "a later open row", sessionOf(t, s, tenantA, 1), want)
+	equal(t, "row after a later open row", sessionOf(t, s, tenantA, 1), want)
 
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 9)}})
 	late := row(tenantA, 2, 3)
@@ -113,7 +113,7 @@ func closedStays(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{late}})
 	want = row(tenantA, 2, 9)
 	want.Closed = true
-	equal(t, "an earlier closed row", sessionOf(t, s, tenantA, 2), want)
+	equal(t, "row after an earlier closed row", sessionOf(t, s, tenantA, 2), want)
 }
 
 // sessionTenants tests sessions with equal ids in two tenants.
@@ -121,8 +121,8 @@ func sessionTenants(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	noSession(t, s, tenantB, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantB, 1, 2)}})
-	equal(t, "of tenant A", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
-	equal(t, "of tenant B", sessionOf(t, s, tenantB, 1), row(tenantB, 1, 2))
+	equal(t, "row of tenant A", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
+	equal(t, "row of tenant B", sessionOf(t, s, tenantB, 1), row(tenantB, 1, 2))
 }
 
 // oddTenants tests tenant names of arbitrary bytes.
@@ -165,11 +165,11 @@ func dueRated(t tester, s Store) {
 // dueOrder tests the order of due sessions: by start, which a later row does not change.
 func dueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
-	equal(t, "before 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
-	equal(t, "before 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
-	equal(t, "none asked for", len(due(t, s, at(4), session.Row{}, 0)), 0)
+	equal(t, "sessions due before minute 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
+	equal(t, "sessions due before minute 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
+	equal(t, "sessions with the limit 0", len(due(t, s, at(4), session.Row{}, 0)), 0)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 50)}})
-	equal(t, "seen again", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
+	equal(t, "due sessions after a later row", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
 // duePages tests pages of due sessions: each session is returned once, also if several start at once.
@@ -251,7 +251,7 @@ func standIns(t tester, s Store) {
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(1, 9)}})
-	equal(t, "a stand-in after the row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
+	equal(t, "row after a stand-in", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
 
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 7)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 9)}})
@@ -261,7 +261,7 @@ func standIns(t tester, s Store) {
 	equal(t, "the row after the stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 	equal(t, "due after the row", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), row(tenantA, 2, 5)})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 11)}})
-	equal(t, "a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
+	equal(t, "row after a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
 // anyRow tests that the rows of a session end in the same row in every order and with every

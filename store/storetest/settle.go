@@ -32,8 +32,8 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"tenants are separate": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5)), settlement(tenantB, 1, 0, delta("a@1", "n1", 3, 7)))
-			equal(t, "of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
-			equal(t, "of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
+			equal(t, "counters of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
+			equal(t, "counters of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
 			settle(t, s, settlement(tenantA, 1, 1))
 			equal(t, "version of tenant A", applied(t, s, tenantA, 1).Version, int64(2))
 			equal(t, "version of tenant B", applied(t, s, tenantB, 1).Version, int64(1))

@@ -178,7 +178,7 @@ func oneInitialises(t tester, s Store) {
 		seen[string(v)] = true
 		return err
 	})
-	equal(t, "values seen", len(seen), 1)
+	equal(t, "different returned values", len(seen), 1)
 }
 
 // onePutsPriors tests concurrent calls of PutPriors for one version: one is accepted.
@@ -191,7 +191,7 @@ func onePutsPriors(t tester, s Store) {
 		}
 		return err
 	})
-	equal(t, "put", ok.Load(), int64(1))
+	equal(t, "accepted priors", ok.Load(), int64(1))
 }
 
 // manyRaise tests concurrent calls of Raise: the highest maximum stays.

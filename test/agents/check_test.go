@@ -51,7 +51,7 @@ func (tr *boxed) listSent(a *harness.ModelRequest) []any {
 	return sent.List()
 }
 
-// lists compares consecutive requests.
+// lists checks that each request begins with the list of the request before.
 func (r *row) lists(tr *boxed) {
 	if tr.agent.delta {
 		r.none("prefix")
@@ -244,9 +244,9 @@ func (r *row) interrupt(tr *boxed, left time.Time) {
 	var faults []string
 	select {
 	case gone := <-tr.model.Gone:
-		faults = append(faults, unless(gone.Sub(left) < time.Second, "the model heard of it %s after the agent had ended", gone.Sub(left)))
+		faults = append(faults, unless(gone.Sub(left) < time.Second, "the model saw the disconnect %s after the end of the agent", gone.Sub(left)))
 	case <-time.After(5 * time.Second):
-		faults = append(faults, "the model never heard of it")
+		faults = append(faults, "the model did not see the disconnect within 5 s")
 	}
 	calls := tr.calls()
 	if len(calls) < 2 || len(calls[1]) == 0 {
@@ -340,17 +340,17 @@ func (r *row) retries(direct, through *boxed) {
 		r.set(f.Name, "", faultless(
 			unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what),
 			unless(p.what != repeated || p.list, "the repeated list differs"),
-			unless(p.what != repeated || p.session, "the repeated request is another session"),
+			unless(p.what != repeated || p.session, "the repeated request belongs to another session"),
 			unless(p.what != repeated || p.block || through.agent.delta, "the repeated request has no block or more than one"))...)
 	}
 }
 
 // Reactions of agents to a fault.
 const (
-	unseen   = "-"     // the run was over before
+	unseen   = "-"     // the run ended before the fault
 	gaveUp   = "stops" // no request follows
 	repeated = "again" // the same list follows
-	wentOn   = "on"    // another request came
+	wentOn   = "on"    // a request with another list follows
 )
 
 type repetition struct {
