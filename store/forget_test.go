@@ -168,7 +168,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		for id, want := range map[session.ID]bool{gone: false, stays: true} {
 			if _, ok := r.row(id); ok != want {
-				t.Errorf("the row of the session that stays (%v) is there: %v", want, ok)
+				t.Errorf("got the row of the remaining session = %v, want %v", ok, want)
 			}
 		}
 	})

@@ -396,7 +396,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 		t.Errorf("got week.Verdict %s, all.Verdict %s, want week.Verdict = %q, all.Verdict = %q and all.NInjected = 1680", week.Verdict, all.Verdict, all.Verdict, report.ProvenHelps)
 	}
 	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
-		t.Errorf("got %+v, want Effect nil and Told = 0", empty)
+		t.Errorf("got %+v, want Effect nil and Rewarded = 0", empty)
 	}
 }
 

@@ -121,13 +121,13 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, one entry in Days and Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("got %+v, want one entry in Strata, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Told[1][2] = 1 and Strata[0].ToldOn(1) = 1", s.Strata)
+		t.Errorf("got %+v, want one entry in Strata, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Rewarded[1][2] = 1 and Strata[0].RewardedOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days is %v a day", s.Recent)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("got %+v, want All.Told = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
+		t.Errorf("got %+v, want All.Rewarded = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
@@ -180,7 +180,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		{[]int32{491, 500}, 500, 0.2, 0.2},
 		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
 		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings counts the days with a closing
-		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // of the arm, whose days begin earlier
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm's first day is outside of the window, so its rate covers all 28 days
 		{[]int32{500, 501}, 500, 2, 1},                    // another replica's midnight came first
 	} {
 		k := trial.NewCounters()
@@ -256,7 +256,7 @@ func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Error("an arm's numbers are not the tenant's")
+		t.Error("the counters of an arm count as rewards or closings of the tenant")
 	}
 	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("got %d deltas of one scope, want all with the first scope", got)

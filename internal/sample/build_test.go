@@ -83,7 +83,7 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// failing is a fake of the detector.
+// failing reports a result that begins with "error" as failed, in place of the detector.
 func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
 func TestBuildFamiliesOfOneTurn(t *testing.T) {

@@ -36,7 +36,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes insertions from a body with the parser alone: the reference for Strip.
+// strip removes insertions from a body; no insertion hides another one of the list.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil

@@ -101,12 +101,12 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 		t.Fatalf("forgot %d sessions, error %v, want %d", n, err, sessions)
 	}
 	if n := onDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("the canary is still there %d times", n)
+		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	all := allFiles(t, s)
 	for n := range sessions {
 		if c := bytes.Count(all, echoBytes(t, s, "gone", n+1)); c != 0 {
-			t.Errorf("echo %d is still there %d times", n+1, c)
+			t.Errorf("echo %d: got %d copies in the files, want 0", n+1, c)
 		}
 	}
 	found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
@@ -144,11 +144,11 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := onDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("the canary is still there %d times", n)
+		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
 		if c := onDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
-			t.Errorf("echo %d is still there %d times", n, c)
+			t.Errorf("echo %d: got %d copies in the files, want 0", n, c)
 		}
 	}
 	check := func(s *Store) {
@@ -188,7 +188,7 @@ func TestRetainInSteps(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := s.Retain(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that was over: %d, %v", n, err)
+		t.Errorf("Retain with an ended context: got %d deleted sessions, error %v, want 0 and context.Canceled", n, err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
@@ -234,7 +234,7 @@ func TestMigrationKeepsParkedFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := onDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("the canary is still there %d times", n)
+		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
 		t.Errorf("got %d parked entries, error %v, want 0", st[totalParked], err)

@@ -320,7 +320,7 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Errorf("mode %v, %v: the file is for its owner", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the WAL is still there: %v", err)
+		t.Errorf("the write-ahead log was not deleted: %v", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !has(t, s, 1) || s.Notice() != "" {

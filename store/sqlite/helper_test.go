@@ -72,7 +72,7 @@ func help(mode, path string, args []string) error {
 	return fmt.Errorf("the second process knows no mode %q", mode)
 }
 
-// err2 returns the first of two errors.
+// err2 returns a unless a is nil, else b.
 func err2(a, b error) error {
 	if a != nil {
 		return a

@@ -87,7 +87,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			}
 			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
 			if code != 0 || !strings.Contains(output, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
-				t.Errorf(`got code %d, told %s, want exit code 0 and told with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
+				t.Errorf(`got exit code %d, output %s, want 0 and the output with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
 			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {

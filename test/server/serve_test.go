@@ -61,7 +61,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 		t.Errorf("a stop without streams ends with %d\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-		t.Errorf("run.json is still there: %v", err)
+		t.Errorf("run.json was not deleted: %v", err)
 	}
 
 	again := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
@@ -187,7 +187,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Error("the client saw a clean end of a stream that was cut")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-				t.Errorf("run.json is still there: %v", err)
+				t.Errorf("run.json was not deleted: %v", err)
 			}
 		})
 	}
