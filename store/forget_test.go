@@ -168,7 +168,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		for id, want := range map[session.ID]bool{gone: false, stays: true} {
 			if _, ok := r.row(id); ok != want {
-				t.Errorf("got the row of the remaining session = %v, want %v", ok, want)
+				t.Errorf("session %s: got a row = %v, want %v", id, ok, want)
 			}
 		}
 	})
