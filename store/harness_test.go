@@ -410,7 +410,7 @@ func booksOf(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
-// account returns the books as text after a delivery: admitted = stored + spooled + incomplete +
+// account returns the account as text after a delivery: admitted = stored + spooled + incomplete +
 // dropped.
 func (r *rig) account(running bool) string {
 	r.t.Helper()

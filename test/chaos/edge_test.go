@@ -102,7 +102,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		g, f := holds(t, p)
 		return g <= goroutines+4 && f <= files+4
 	})
-	p.Eventually("all in the books", func() bool { return harness.Doctor(t, dir).Stored == clients })
+	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Stored == clients })
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
@@ -235,7 +235,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 			Error struct{ Type, Message string } `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
-			t.Errorf("while the backend is unavailable: %d %s", status, text)
+			t.Errorf("while the upstream is down: got status %d, want 502 and a precept_error: %s", status, text)
 		}
 	}
 	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)

@@ -27,7 +27,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		p := harness.Serve(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 8)
-		harness.Eventually(t, "answers that are old enough", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
+		harness.Eventually(t, "answers older than the durable delay", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
 		l.WaitForMore(int64(7 * round))
 		stop() // later failures are caused by the kill
 		killed := p.Kill()
@@ -37,11 +37,11 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		l.Answers = nil
 		l.Mu.Unlock()
 		if d := harness.Doctor(t, dir); d.Admitted < int64(len(sure)) {
-			t.Errorf("round %d: %d admitted, %d were answered in time", round, d.Admitted, len(sure))
+			t.Errorf("round %d: got %d admitted turns, want at least the %d that ended early enough before the kill", round, d.Admitted, len(sure))
 		}
 	}
 	if len(sure) < 50 {
-		t.Fatalf("only %d requests were answered in time", len(sure))
+		t.Fatalf("got %d requests that ended early enough before a kill, want at least 50", len(sure))
 	}
 	l.All()
 	p := harness.Serve(t, dir, model.URL)
@@ -53,7 +53,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		t.Errorf("these requests are stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
-		t.Errorf("%d exchanges are in the store; the books say %+v", n, d)
+		t.Errorf("got %d exchanges in the store, want the stored and incomplete ones of %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(sure), d)
 }

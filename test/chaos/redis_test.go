@@ -35,7 +35,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	have := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), harness.RepeatedRequests(have), d)
+		t.Errorf("got %[2]d exchanges in the store, %[3]v of them twice, account %+[4]v, want the %[1]d answered requests once each", n, len(have), harness.RepeatedRequests(have), d)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -122,7 +122,7 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// A server that accepts connections and never answers delays no request, and loses no exchange.
+// While the Redis server accepts connections and never answers, requests are served and exchanges wait in the outbox.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

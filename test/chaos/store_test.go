@@ -95,7 +95,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	p.Eventually("a word of it", func() bool { return strings.Contains(p.Log.String(), "damaged") })
+	p.Eventually("the log line about the damage", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.Trouble == "" {
 		t.Errorf("next to the damaged database: got %+v, want spooled exchanges and the trouble named", d)
@@ -153,7 +153,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	n += run(p).All()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("%d answered while it could be written, %+v", n, d)
+		t.Errorf("got %+[2]v, want the %[1]d requests answered while the directory was writable", n, d)
 	}
 }
 
