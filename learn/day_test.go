@@ -118,7 +118,7 @@ func cut(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
 
-// begin lets a session begin at a replica and in the single process, and plans its future.
+// begin starts a session at a replica and in the single process, and plans its further turns and rewards.
 func (d *day) begin(step, i int) {
 	tenant, name := fmt.Sprint("tenant-", min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), fmt.Sprint("s", i)
 	home, a := d.rng.IntN(dayReplicas), d.assignment(i)
@@ -201,7 +201,7 @@ func (d *day) reward(step int, tenant, name string, i int, y float64) {
 	})
 }
 
-// step makes the events of five minutes, and the work of all processes.
+// step runs the planned events of one dayStep, and the work of all processes.
 func (d *day) step(step int) {
 	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {

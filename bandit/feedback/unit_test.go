@@ -40,9 +40,9 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		{ID: "read", At: at(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
 		{ID: "heard", At: at(3), Source: "user", Type: "approval", Score: 1, Tier: 1, Via: "the run"},
 	}
-	for seat, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
-		if got := feedback.ForUnit("m1", seat, own); len(got) != want {
-			t.Errorf("member %d: got %+v for the unit, want %d entries", seat, got, want)
+	for number, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
+		if got := feedback.ForUnit("m1", number, own); len(got) != want {
+			t.Errorf("member %d: got %+v for the unit, want %d entries", number, got, want)
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)

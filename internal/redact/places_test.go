@@ -11,7 +11,7 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with <> around the secret. The marks are those of formats.
+// secrets returns texts by kind, with <> around the secret. § and # stand for the characters of a token, * for a line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {

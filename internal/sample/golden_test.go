@@ -109,7 +109,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			}
 			want, err := os.ReadFile(file) //nolint:gosec // of this package
 			if err != nil || !bytes.Equal(want, got.Bytes()) {
-				t.Errorf("%v: the samples are others than in %s:\n%s", err, file, got.Bytes())
+				t.Errorf("got error %v; the samples differ from %s:\n%s", err, file, got.Bytes())
 			}
 		})
 	}

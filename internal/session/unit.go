@@ -74,9 +74,9 @@ func (r *Record) Active(now time.Time) {
 	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
 }
 
-// MemberKey returns the echo key of the member with the number seat.
-func MemberKey(tenant string, unit ID, seat int) EchoKey {
-	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, seat))
+// MemberKey returns the echo key of the member with this number.
+func MemberKey(tenant string, unit ID, number int) EchoKey {
+	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, number))
 }
 
 // RunEcho returns the echo key under which early feedback waits for a run.

@@ -101,7 +101,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	}
 }
 
-// finder finds seats and counts its calls.
+// finder returns the known members and records the number of keys of each call.
 type finder struct {
 	known map[session.EchoKey][]session.ID
 	asked []int
@@ -113,15 +113,15 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 	return f.known, f.err
 }
 
-// The members of a unit are read by seat in batches; deleted members are skipped.
+// The members of a unit are read by their numbers in batches; deleted members are skipped.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunKey("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
 	const members = 600 // the members 257 to 512 are evicted
 	want := 0
-	for seat := 1; seat <= members; seat++ {
-		if seat <= 256 || seat > 512 {
-			f.known[session.MemberKey("default", unit, seat)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(seat))}
+	for number := 1; number <= members; number++ {
+		if number <= 256 || number > 512 {
+			f.known[session.MemberKey("default", unit, number)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(number))}
 			want++
 		}
 	}
@@ -135,7 +135,7 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	of := &session.Member{ID: unit, Members: members}
 	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
-		t.Errorf("%v: %d of %d members in %d calls", err, len(seen), want, calls)
+		t.Errorf("got error %v, %d members in %d calls, want %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.asked) != 3 || f.asked[2] != members-512 {
 		t.Errorf("got calls with %v members, want 3 calls, the last with %d", f.asked, members-512)

@@ -129,7 +129,7 @@ func TestErrorBodies(t *testing.T) {
 			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
 		}
 		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
-			t.Errorf("%s: got %s, want shape = %v and shape other than %v", d, body, (got.Type == "error"), (got.Error.Code == "service_unavailable"))
+			t.Errorf("%s: got %s, want the type error only for the Messages API (got %v), and the code service_unavailable only for the others (got %v)", d, body, (got.Type == "error"), (got.Error.Code == "service_unavailable"))
 		}
 	}
 	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {

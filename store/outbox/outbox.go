@@ -39,7 +39,7 @@ const (
 	KindForgotten Kind = 3
 )
 
-// SessionID is the type below session.ID: this package does not import the package session.
+// SessionID is the underlying type of session.ID, because this package does not import the package session.
 type SessionID = [16]byte
 
 // Row is one row of the queue. Append sets the sequence number.
