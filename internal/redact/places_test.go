@@ -11,7 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with <> around the secret. § and # stand for the characters of a token, * for a line of a key.
+// secrets returns texts by kind, with <> around the secret. § and # stand for the characters of a token, * for a
+// line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
