@@ -49,10 +49,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 		}
 		if isDate(t[i:]) {
 			dst = append(dst, '#')
-			if i += dateLen; t[i+3] != ':' { // the time in the name of a file: 2006-01-02T15_04_05
-				for i++; i < len(t) && (isDigit(t[i]) || strings.IndexByte("_-.Z", t[i]) >= 0); i++ {
-				}
-			}
+			i = dateEnd(t, i)
 			continue
 		}
 		if isUUID(t[i:]) {
@@ -85,16 +82,27 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return dst
 }
 
+// dateEnd returns the end of the date at i, and of the time in the name of a file: 2006-01-02T15_04_05.
+func dateEnd(t string, i int) int {
+	if i += dateLen; t[i+3] == ':' {
+		return i
+	}
+	for i++; i < len(t) && (isDigit(t[i]) || strings.IndexByte("_-.Z", t[i]) >= 0); i++ {
+	}
+	return i
+}
+
 // isTemporaryName reports whether a word is the random part of a name in a folder for temporary files:
 // /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2.
 func isTemporaryName(before, word string) bool {
-	const minLen, maxLen, mixed = 6, 12, 2
+	const minLen, maxLen, mixed, maxPath = 6, 12, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
 		return false
 	}
 	if strings.HasSuffix(before, "/tmp.") {
 		return true
 	}
+	before = before[max(0, len(before)-maxPath):]
 	path := before[strings.LastIndexAny(before, " '\"(=")+1:]
 	if !strings.Contains(path, "/tmp/") && !strings.HasPrefix(path, "/var/folders/") {
 		return false

@@ -7,8 +7,10 @@ import "bytes"
 // foreignPassword reports whether a text ends in a word for "password" in a language with letters
 // beyond ASCII.
 func foreignPassword(s []byte) bool {
-	for _, word := range [...]string{"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre",
-		"WLAN-Schlüssel", "WPA-Schlüssel", "Netzwerkschlüssel"} {
+	for _, word := range [...]string{
+		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre",
+		"WLAN-Schlüssel", "WPA-Schlüssel", "Netzwerkschlüssel",
+	} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}
@@ -19,9 +21,11 @@ func foreignPassword(s []byte) bool {
 // foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in another
 // language. The word for "key" alone is also a cache key or a column.
 func foreignToken(s []byte) bool {
-	for _, word := range [...]string{"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
+	for _, word := range [...]string{
+		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
 		"私钥", "私鑰", "シークレットキー", "jeton d'accès",
-		"API-Schlüssel", "Zugangsschlüssel", "Zugriffsschlüssel", "clé API", "clé d'API", "Clé API", "clave API", "clave de API", "Clave de API", "chave API", "chave de API", "chiave API"} {
+		"API-Schlüssel", "Zugangsschlüssel", "Zugriffsschlüssel", "clé API", "clé d'API", "Clé API", "clave API", "clave de API", "Clave de API", "chave API", "chave de API", "chiave API",
+	} {
 		if bytes.HasSuffix(s, []byte(word)) {
 			return true
 		}
@@ -72,12 +76,9 @@ func (m *matcher) foreignLink(i int) hit {
 	const maxLen = 64
 	s := m.s
 	for _, l := range linkWords {
-		start := i - 1
-		switch l.link[0] {
-		case ' ':
+		start := i - len(l.link) + 1
+		if l.link[0] == ' ' {
 			start = i - max(1, bytes.IndexByte([]byte(l.link), s[i]))
-		default:
-			start = i - len(l.link) + 1
 		}
 		if !startsWith(s, start, l.link) || start < m.last || !bytes.HasSuffix(bytes.TrimRight(s[m.last:start], " "), []byte(l.name)) {
 			continue
