@@ -17,11 +17,6 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 	return p.classify(&call, text, isError)
 }
 
-// Failed reports whether Classify judges a tool result as an error.
-func Failed(toolName, args, text string, isError int8) bool {
-	return Classify(toolName, args, text, isError).Outcome == Error
-}
-
 // classify returns the judgement of a tool result. A refusal and a pending result take precedence over
 // the error flag of the API, and the flag over the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {

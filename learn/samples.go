@@ -98,7 +98,7 @@ func (s *samples) writeEach(ctx context.Context, work []*settling) (finished []*
 // sampleSession returns a session in the form that sample.Build reads.
 func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
-		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex, Failing: detect.Failed,
+		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex, Failing: failing,
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -108,4 +108,9 @@ func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries [
 		})
 	}
 	return out
+}
+
+// failing reports whether a tool result is an error.
+func failing(tool, args, text string, isError int8) bool {
+	return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 }

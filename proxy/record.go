@@ -71,21 +71,7 @@ func (t *turn) gather() {
 			t.draft.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
 		}
 	}
-	t.readNewItems(t.draft.exchange)
 	t.showWork()
-}
-
-// readNewItems notes what the new items say. The items of a history that the session brings are not decoded
-// here, because the client waits.
-func (t *turn) readNewItems(x *sample.Exchange) {
-	if t.plan.number <= 1 {
-		return
-	}
-	items := make([]*wire.Item, len(x.New))
-	for i := range items {
-		items[i] = t.in.req.Item(x.NewFrom + i)
-	}
-	x.Read(items)
 }
 
 // showWork adds the commits, branches and pull requests in the tool results to the session, so that

@@ -29,9 +29,9 @@ const (
 // deletions. A reader that begins after a write therefore never gets an entry from before the write.
 // ExchangeCache is safe for concurrent use.
 //
-// Without other replicas, half of the size is for the sessions that are still open; see openOutlines.
+// Without other replicas, half of the size is for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
-	open         *openOutlines // nil: other replicas write to the backend
+	open         *openDocuments // nil: other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	life         time.Duration
@@ -54,7 +54,7 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of exchanges: %w", err)
 	}
-	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenOutlines(open)}
+	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenDocuments(open)}
 	if shared {
 		c.life, c.open = cachedForFleet, nil
 	}
@@ -94,9 +94,6 @@ func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant
 	return list, err
 }
 
-// outlines reports whether exchanges of open sessions are held in memory.
-func (c *ExchangeCache) outlines() bool { return c != nil && c.open != nil }
-
 // key returns the key of a session at this moment.
 func (c *ExchangeCache) key(tenant string, id session.ID) uint64 {
 	return maphash.Comparable(c.seed, struct {
@@ -111,7 +108,7 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 }
 
 // noteWritten invalidates the entries of the sessions of written exchanges. stored reports that the
-// backend has all exchanges of list but the refused exchanges: then the outlines are added to open.
+// backend has all exchanges of list but the refused exchanges: then the documents are added to open.
 func (c *ExchangeCache) noteWritten(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return
@@ -125,8 +122,7 @@ func (c *ExchangeCache) noteWritten(list []sample.Exchange, stored bool) {
 }
 
 // readForClosing returns the exchanges of a session that closes with the given number of stored
-// exchanges: from open if open has this number, else from the backend. Exchanges from open have only the
-// fields that sample.Build reads. The caller holds
+// exchanges: from open if open has this number, else from the backend. The caller holds
 // shipper.deliveryMu.
 func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.open == nil {
@@ -148,11 +144,11 @@ func (c *ExchangeCache) forget() {
 	c.forgotten.Add(1)
 	c.cache.Clear()
 	if c.open != nil {
-		*c.open = *newOpenOutlines(c.open.limit)
+		*c.open = *newOpenDocuments(c.open.limit)
 	}
 }
 
-// retire empties the cache after a deletion by age, but keeps the outlines of the open sessions with
+// retire empties the cache after a deletion by age, but keeps the documents of the open sessions with
 // an exchange since a time.
 func (c *ExchangeCache) retire(before time.Time) {
 	if c == nil {
@@ -194,8 +190,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 }
 
 // ExchangesAtClosing returns the exchanges of a session that closes, oldest first, from memory if
-// memory has exactly the exchanges that the backend has stored. Exchanges from memory have only the fields
-// that sample.Build reads. Call ExchangesAtClosing inside of
+// memory has exactly the exchanges that the backend has stored. Call ExchangesAtClosing inside of
 // WithDeliveryPaused.
 func (s *Store) ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClosing(ctx, s.options.Backend, ref, stored)

@@ -57,9 +57,6 @@ type Session struct {
 	// numbers are the placeholder numbers of redacted texts; nil: no exchange was redacted yet. Only
 	// the recorder uses numbers.
 	numbers *redact.Numbers
-	// failing reports that a result of an earlier turn is an error, as far as the recorder has seen the
-	// session. Only the recorder uses failing.
-	failing bool
 	// unsure reports that the session began without an answer from the backend, and that the backend
 	// has not answered since.
 	unsure atomic.Bool

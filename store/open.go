@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
 		inbox: s.inbox, changes: s.changes, optouts: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment, outlines: o.Exchanges.outlines(),
+		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
 		be: o.Backend, handoff: handoff, deps: shared,

@@ -51,7 +51,7 @@ func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
-		x.DropRepeated(n)
+		x.New, x.NewFrom, x.Repeated = x.New[n:], x.NewFrom+n, 0
 	}
 	ses.Record.Judged(x.Turn, out)
 	ses.Record.OptOut.Asked = ses.Record.OptOut.Asked || out

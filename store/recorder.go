@@ -25,7 +25,6 @@ type recorder struct {
 	panicked  func(step label.Step, value any)
 	kept      func(x *sample.Exchange) // nil: not called
 	sentiment bool                     // the user's words count as a signal
-	outlines  bool                     // sessions close from outlines in memory
 
 	redactor   *redact.Redactor // continues the placeholder numbers of the session of each exchange
 	spare      []Turn           // empty list with capacity, for the next swap with the queue of the inbox
@@ -117,9 +116,6 @@ func (r *recorder) admit(t Turn) {
 		return
 	}
 	r.optouts.redactTurn(r.redactor, x)
-	if r.outlines {
-		r.optouts.outline(x)
-	}
 	if r.kept != nil {
 		r.kept(x)
 	}

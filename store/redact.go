@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"precept/bandit/feedback"
-	"precept/detect"
 	"precept/internal/label"
 	"precept/internal/redact"
 	"precept/internal/sample"
@@ -54,17 +53,6 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	if changed {
 		o.changes.requeueRow(ses)
 	}
-}
-
-// outline makes the outline of a redacted exchange, from which its session closes.
-func (o *optouts) outline(x *sample.Exchange) {
-	ses := o.live.peek(refOf(x).ID)
-	if ses == nil {
-		x.Outline(detect.Failed, true)
-		return
-	}
-	defer ses.pins.Add(-1)
-	ses.failing = x.Outline(detect.Failed, ses.failing) || ses.failing
 }
 
 // redact replaces secrets and personal data in all texts of an exchange.

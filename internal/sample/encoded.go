@@ -49,9 +49,17 @@ func finite(v float64) float64 {
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
-		e.sealed, e.said = &enc, nil // the texts of said would wait in memory for the delivery
+		e.sealed = &enc
 	}
 	return *e.sealed
+}
+
+// Sealed returns the result of Seal; ok is false before Seal.
+func (e *Exchange) Sealed() (enc Encoded, ok bool) {
+	if e.sealed == nil {
+		return Encoded{}, false
+	}
+	return *e.sealed, true
 }
 
 // Decode undoes Encode. The items of the exchange are parts of enc.Items. Items that are not JSON are

@@ -1,7 +1,6 @@
 package sample
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,9 +62,7 @@ type Exchange struct {
 	// field is not stored.
 	Repeated int `json:"-"`
 
-	sealed  *Encoded // set by Seal
-	said    *said    // content of New, where known; an exchange of Outlines has no New
-	outline *outline // set by Outline
+	sealed *Encoded // set by Seal
 }
 
 // wholeTask is the number of bytes up to which a task is never cut.
@@ -125,11 +122,6 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// DropRepeated removes the first n new items, which repeat an earlier turn.
-func (e *Exchange) DropRepeated(n int) {
-	e.New, e.NewFrom, e.Repeated, e.said = e.New[n:], e.NewFrom+n, 0, nil
-}
-
 // Redact redacts every text of the exchange with r and counts the replacements in Redacted.
 // Unchanged items of New keep their bytes; changed items get new bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
@@ -144,9 +136,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 		}
 	}
 	for i, item := range e.New {
-		if e.New[i] = redactItem(nil, item); !bytes.Equal(e.New[i], item) {
-			e.said = nil
-		}
+		e.New[i] = redactItem(nil, item)
 	}
 	text := r.Text
 	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere

@@ -47,8 +47,7 @@ type part struct {
 type history struct {
 	Session *Session
 	kept    []*Exchange    // exchanges in order, without attempts that a retry repaired
-	items   [][]*wire.Item // new items of each exchange of kept; nil for an exchange of an Outline
-	worked  bool           // the first exchange of kept has items with output of the model, or with results
+	items   [][]*wire.Item // new items of each exchange of kept
 	parts   []part
 	events  []Event
 	newest  map[string]int // index in events of the newest call with an id
@@ -88,38 +87,37 @@ func repairs(later, e *Exchange) bool {
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// add appends an exchange to the history: its reply, and the calls, results and messages of its items.
+// add appends an exchange to the history: its reply, and the calls, results and events of its items.
 func (h *history) add(e *Exchange) {
-	var items []*wire.Item
-	said := e.said
-	if said == nil || len(e.New) > 0 {
-		var before *Reply
-		if n := len(h.kept); n > 0 {
-			before = &h.kept[n-1].Reply
-		}
-		items = e.items(before)
-		said = e.say(items, before == nil)
+	var before *Reply
+	if n := len(h.kept); n > 0 {
+		before = &h.kept[n-1].Reply
 	}
-	for i := range said.entries {
-		switch n := &said.entries[i]; n.role {
-		case EventCall:
-			h.addCall(n.call, e.Turn)
-		case entryResult:
-			h.addResult(n)
-		default: // later assistant items repeat replies
-			h.addMessage(n.role, n.text, e.Turn)
+	items := e.items(before)
+	verdicts, place := e.verdictsOn(items), 0
+	for _, it := range items {
+		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
+			h.addMessage(EventAssistant, it.Text, e.Turn)
 		}
+		for _, c := range it.Calls {
+			h.addCall(Call(c), e.Turn)
+		}
+		for i := range it.Results {
+			h.addResult(&it.Results[i], verdicts, place)
+			place++
+		}
+		h.addMessage(EventUser, it.Words, e.Turn)
 	}
 	h.addMessage(EventAssistant, e.Reply.Text, e.Turn)
 	for _, c := range e.calls() {
 		h.addCall(c, e.Turn)
 	}
-	if said.words != "" || len(h.parts) == 0 {
-		h.parts = append(h.parts, part{words: said.words})
+	words := lastWords(items)
+	if words != "" || len(h.parts) == 0 {
+		h.parts = append(h.parts, part{words: words})
 	}
 	last := &h.parts[len(h.parts)-1]
 	last.exchanges = append(last.exchanges, e)
-	h.worked = h.worked || len(h.kept) == 0 && said.worked
 	h.kept = append(h.kept, e)
 	h.items = append(h.items, items)
 	h.loops += e.Loops
@@ -147,29 +145,32 @@ func (h *history) addCall(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult adds a result to the newest call with its id, unless the call has a result, and returns the
-// call; nil for none.
-func (h *history) addResult(r *entry) *Event {
-	i, ok := h.newest[r.call.ID]
+// addResult adds a result to the newest call with its id, unless the call has a result. place is the
+// index of r among the results of its exchange. verdicts are the verdicts of the turn; nil if the turn
+// has not judged exactly these results.
+func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
+	i, ok := h.newest[r.CallID]
 	if !ok || h.events[i].Answered {
-		return nil
+		return
 	}
 	s := &h.events[i]
-	s.Answered, s.Text, s.IsError = true, r.text, r.isError
+	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
 	switch {
 	case h.Session.Failing == nil:
-		s.failed = r.isError > 0
-	case r.verdict != unjudged:
-		s.failed = r.verdict == failed
+		s.failed = r.IsError > 0
+	case verdicts != nil:
+		s.failed = slices.Contains(verdicts.Failed, place)
 	default:
-		s.failed = h.Session.Failing(s.Call.Name, s.Call.Args, r.text, r.isError)
+		s.failed = h.Session.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
-	return s
 }
 
 // single reports whether the session is one request and its reply.
 func (h *history) single() bool {
-	return len(h.kept) == 1 && !h.worked
+	if len(h.kept) != 1 {
+		return false
+	}
+	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return hasModelOutput(it) || len(it.Results) > 0 })
 }
 
 // turns returns the first and the last turn of the part.

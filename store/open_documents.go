@@ -1,0 +1,105 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// documentCost is the approximate memory of an exchange in addition to its documents, in bytes.
+const documentCost = 160
+
+// openDocuments holds the encoded exchanges of open sessions, so that the closing of a session does not
+// read the exchanges from the backend. A session is held as a whole or not at all: if the next exchange
+// of a session does not fit, the session is dropped. Dropping the oldest session instead would drop the
+// sessions that close next. Only the holder of shipper.deliveryMu uses openDocuments.
+type openDocuments struct {
+	bySession map[session.Ref]*sessionDocuments
+	size      int64 // bytes of all sessions
+	limit     int64
+}
+
+// sessionDocuments are the documents of one session in the order of their arrival.
+type sessionDocuments struct {
+	list   []sample.Encoded
+	size   int64
+	newest time.Time // start of the latest exchange
+}
+
+func newOpenDocuments(limit int64) *openDocuments {
+	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
+}
+
+// add adds exchanges that the backend has stored. A session is held from its first turn on.
+func (o *openDocuments) add(list []sample.Exchange) {
+	for i := range list {
+		x := &list[i]
+		if x.Outcome == refusedOutcome {
+			continue
+		}
+		ref := refOf(x)
+		docs := o.bySession[ref]
+		enc, sealed := x.Sealed()
+		switch {
+		case docs == nil && x.Turn == 1:
+			docs = &sessionDocuments{}
+			o.bySession[ref] = docs
+		case docs == nil:
+			continue
+		}
+		cost := int64(cap(enc.Data)+cap(enc.Items)) + documentCost
+		if !sealed || o.size+cost > o.limit { // without this exchange the session is incomplete, and of no use
+			o.drop(ref)
+			continue
+		}
+		if x.At.After(docs.newest) {
+			docs.newest = x.At
+		}
+		docs.list = append(docs.list, enc)
+		docs.size += cost
+		o.size += cost
+	}
+}
+
+// take removes a session and returns its exchanges by turn, then in the order of their arrival. stored
+// is the number of the session's exchanges in the backend. ok is false if openDocuments has another
+// number.
+func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
+	docs := o.bySession[ref]
+	if docs == nil {
+		return nil, false
+	}
+	o.drop(ref)
+	known := map[string]bool{}
+	for _, enc := range docs.list {
+		x, err := enc.Decode()
+		if err != nil {
+			return nil, false
+		}
+		if !known[x.ID] { // a failed delivery is repeated as a whole
+			known[x.ID] = true
+			list = append(list, x)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b sample.Exchange) int { return cmp.Compare(a.Turn, b.Turn) })
+	return list, len(list) == stored
+}
+
+func (o *openDocuments) drop(ref session.Ref) {
+	if docs := o.bySession[ref]; docs != nil {
+		o.size -= docs.size
+		delete(o.bySession, ref)
+	}
+}
+
+// retire drops sessions without an exchange since a time.
+func (o *openDocuments) retire(before time.Time) {
+	for ref, docs := range o.bySession {
+		if docs.newest.Before(before) {
+			o.drop(ref)
+		}
+	}
+}
