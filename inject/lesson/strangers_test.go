@@ -52,7 +52,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"gptme.md", gptmeFile("match:\n  keywords: [look twice]\n  session_categories: [code]\nstatus: active\nlesson_version: 1.2\n", rule), ""},
 
 		{"tab-before.md", written("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML"},
-		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with signs in it into quotes"},
+		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with punctuation into quotes"},
 		{"bracket.md", written("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
 		{"anchors.md", written("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
 		{"twice.md", written("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" occurs twice; keep one`},
