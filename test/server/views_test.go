@@ -39,9 +39,9 @@ func playAll(t *testing.T, flags []string) {
 	hidden.User("Run the build script, the canary-word is secret.")
 	hidden.Send(false)
 	var l store.SessionList
-	harness.Eventually(t, "the session to be stored", func() bool {
+	harness.Eventually(t, "the session to be stored with its facts", func() bool {
 		p.Ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
-		return len(l.Sessions) == 1
+		return len(l.Sessions) == 1 && l.Sessions[0].Errors != nil
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
