@@ -47,13 +47,13 @@ func KnownKinds() []KindInfo { return slices.Clone(kindRows().kinds) }
 
 // NearestKind reports whether a kind exists, and returns the kind with the most similar name.
 func NearestKind(name string) (nearest Kind, known bool) {
-	best := len(name) + 64
-	for _, k := range kindRows().kinds {
-		if d := spell.Distance(name, string(k.Name)); d < best {
-			nearest, best = k.Name, d
+	return spell.Closest(name, func(yield func(Kind) bool) {
+		for _, k := range kindRows().kinds {
+			if !yield(k.Name) {
+				return
+			}
 		}
-	}
-	return nearest, best == 0
+	})
 }
 
 // kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with

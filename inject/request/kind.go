@@ -57,13 +57,13 @@ func Known() []KindInfo { return slices.Clone(compiled().kinds) }
 
 // Nearest reports whether a kind exists, and returns the kind with the most similar name.
 func Nearest(name string) (nearest Kind, known bool) {
-	best := len(name) + 64
-	for _, k := range compiled().kinds {
-		if d := spell.Distance(name, string(k.Name)); d < best {
-			nearest, best = k.Name, d
+	return spell.Closest(name, func(yield func(Kind) bool) {
+		for _, k := range compiled().kinds {
+			if !yield(k.Name) {
+				return
+			}
 		}
-	}
-	return nearest, best == 0
+	})
 }
 
 // kindsText is the table of kinds. The first lines of the file describe its format.

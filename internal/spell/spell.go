@@ -1,6 +1,8 @@
 // Package spell finds the name that a misspelt name most likely means.
 package spell
 
+import "iter"
+
 // Nearest returns the name with the smallest Distance to a misspelt name: at most 2, and at most 1 for
 // a misspelt name of up to three bytes. Nearest returns "" if no name is that close.
 func Nearest(name string, names []string) string {
@@ -14,6 +16,18 @@ func Nearest(name string, names []string) string {
 		}
 	}
 	return best
+}
+
+// Closest returns the name with the smallest Distance to a name, whatever the distance, and reports whether
+// the two are equal. Of several such names Closest returns the first.
+func Closest[N ~string](name string, names iter.Seq[N]) (closest N, equal bool) {
+	best := -1
+	for k := range names {
+		if d := Distance(name, string(k)); best < 0 || d < best {
+			closest, best = k, d
+		}
+	}
+	return closest, best == 0
 }
 
 // Distance returns the number of inserted, deleted and replaced bytes between two names (Levenshtein).

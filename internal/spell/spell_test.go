@@ -2,6 +2,7 @@ package spell_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"precept/internal/spell"
@@ -47,5 +48,18 @@ func TestNearestNamesNoDistantKey(t *testing.T) {
 		if got := spell.Nearest(misspelt, names); got != want {
 			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)
 		}
+	}
+}
+
+func TestClosestFindsANameAtAnyDistance(t *testing.T) {
+	names := []string{"commit", "review"}
+	for name, want := range map[string]string{"comit": "commit", "revert the last change": "review", "commit": "commit", "": "commit"} {
+		got, equal := spell.Closest(name, slices.Values(names))
+		if got != want || equal != (name == want) {
+			t.Errorf("%q is closest to %q (equal: %v), want %q (%v)", name, got, equal, want, name == want)
+		}
+	}
+	if got, equal := spell.Closest("x", slices.Values([]string{})); got != "" || equal {
+		t.Errorf("without names the closest is %q (equal: %v), want none", got, equal)
 	}
 }
