@@ -1,0 +1,37 @@
+package redact
+
+// The checks of this file find values after an arrow: name = old -> new, and name → value.
+
+// arrowValue matches the new value of password = "old" -> "new", as in plans of Terraform, and the value
+// after API_TOKEN ->. The > of the arrow is at i.
+func (m *matcher) arrowValue(i int) hit {
+	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
+		return m.afterArrow(i-1, i+1)
+	}
+	return m.value(i+2, passwordClass, shape{keyed: true})
+}
+
+// typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
+func (m *matcher) typesetArrow(i int) hit {
+	if !startsWith(m.s, i, "→") && !startsWith(m.s, i, "⇒") && !startsWith(m.s, i, "➜") && !startsWith(m.s, i, "➡") {
+		return hit{}
+	}
+	return m.afterArrow(i, i+len("→"))
+}
+
+// afterArrow matches the value at p after the name that ends before the arrow at i.
+func (m *matcher) afterArrow(i, p int) hit {
+	for i > m.last && m.s[i-1] == '-' {
+		i--
+	}
+	end := m.runStart(i, maxBlanks, signByte)
+	start := m.runStart(end, maxName, nameByte)
+	if start == end {
+		return hit{}
+	}
+	class := m.classOfAssigned(start, m.s[start:end], false)
+	if !class.isSecret() || class == headerClass {
+		return hit{}
+	}
+	return m.value(skipMarks(m.s, p), class, shape{})
+}
