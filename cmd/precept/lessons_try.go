@@ -160,7 +160,9 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		out.Stripped = append(out.Stripped, cut...)
 		if out.Searched != "" {
 			q.Words = []string{out.Searched}
-			out.Requests = append(out.Requests, q.RequestKinds()...)
+			for _, kind := range q.RequestKinds() {
+				out.Requests = append(out.Requests, string(kind))
+			}
 		}
 	}
 	lesson.NewTagger(cfg.Tags).Tag(&q)

@@ -83,7 +83,7 @@ func (t *Traffic) Add(queries []Query) {
 			}
 		}
 		for _, k := range q.RequestKinds() {
-			requests[request.Kind(k)] = true
+			requests[k] = true
 		}
 		for text := range q.likeTexts {
 			left := maxTrafficWords

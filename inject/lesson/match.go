@@ -2,8 +2,6 @@ package lesson
 
 import (
 	"slices"
-
-	"precept/inject/request"
 )
 
 // signs holds a match's findings about one lesson.
@@ -105,11 +103,9 @@ func (b *Book) markRequests(s *scratch, q *Query) {
 	if len(b.requests) == 0 {
 		return
 	}
-	for _, w := range q.Words {
-		for _, f := range request.Kinds(w) {
-			for _, u := range b.requests[f.Kind] {
-				s.touch(u).words = true
-			}
+	for _, kind := range q.RequestKinds() {
+		for _, u := range b.requests[kind] {
+			s.touch(u).words = true
 		}
 	}
 }

@@ -23,10 +23,10 @@ type Query struct {
 }
 
 // RequestKinds returns the kinds of the requests in the user's words.
-func (q *Query) RequestKinds() (kinds []string) {
+func (q *Query) RequestKinds() (kinds []request.Kind) {
 	for _, w := range q.Words {
 		for _, f := range request.Kinds(w) {
-			kinds = append(kinds, string(f.Kind))
+			kinds = append(kinds, f.Kind)
 		}
 	}
 	return kinds
