@@ -52,10 +52,10 @@ func triggerKeys(l *Lesson) []string {
 		keys = append(keys, readPhrase(p.text, l.Form).key)
 	}
 	for _, kind := range l.Trigger.ErrorKinds {
-		keys = append(keys, "\x00kind "+kind) // no phrase begins with this byte
+		keys = append(keys, errorKey+kind)
 	}
 	for _, kind := range l.Trigger.RequestKinds {
-		keys = append(keys, "\x00request "+kind)
+		keys = append(keys, requestKey+kind)
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)

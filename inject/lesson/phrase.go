@@ -22,8 +22,13 @@ type phrase struct {
 	letters     int      // number of letters in the first word
 }
 
-// starByte replaces a star in the key of a phrase. No file contains this byte.
-const starByte = 0
+// Keys contain bytes that occur in no UTF-8 text, and therefore in no phrase: starByte replaces a star,
+// errorKey begins the key of a kind of errors, and requestKey begins the key of a kind of requests.
+const (
+	starByte   = 0xFF
+	errorKey   = "\xFEerror "
+	requestKey = "\xFErequest "
+)
 
 // readPhrase folds and splits a phrase of a file in the given form.
 func readPhrase(s string, form Form) phrase {
