@@ -45,20 +45,7 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
-	url := "rediss://" + addr + "?ca_file=" + secrets.CA
-	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
-	if err := s.Write(t.Context(), batch(1)); err != nil {
-		t.Fatal(err)
-	}
-	stored(t, s, 1)
-	theirs := storetest.NewSecrets(t)
-	for what, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
-		refused := faulty(t, url)
-		err := waitForError(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
-		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
-			t.Errorf("%s: got error %v, want one with cert_file and key_file", what, err)
-		}
-	}
+	withClientCertificates(t, secrets, "rediss://"+addr+"?ca_file="+secrets.CA)
 }
 
 func TestExpiredCertificateIsNamed(t *testing.T) {
@@ -72,27 +59,57 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	}
 }
 
-// Servers and Sentinels with TLS, client certificates and users of their own support the calls.
-func TestSentinelAndClusterWithTLS(t *testing.T) {
+// A Sentinel and its servers may require client certificates and users of their own.
+func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
+	_, url := storetest.StartSentinelTLS(t, secrets, documented(t, sentinelRules))
+	withClientCertificates(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
+
 	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
-	_, sentinel := storetest.StartSentinelTLS(t, secrets, documented(t, sentinelRules))
-	nodes := storetest.StartClusterTLS(t, secrets)
-	for _, n := range nodes.Nodes {
+	wrong := faulty(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
+	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
+}
+
+// The nodes of a Cluster may require client certificates. A store follows a slot that moves to another node.
+func TestClusterWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	secrets := storetest.NewSecrets(t)
+	cluster := storetest.StartClusterTLS(t, secrets)
+	for _, n := range cluster.Nodes {
 		createUser(t, n)
 	}
-	cluster := strings.Replace(nodes.URL("tls=true"), "redis://", "redis://precept:secret@", 1)
-	for what, url := range map[string]string{"sentinel": sentinel + "&tls=true" + files, "cluster": cluster + files} {
-		s := open(t, url)
-		if err := s.Write(t.Context(), batch(1)); err != nil {
-			t.Errorf("%s: got error %v, want none", what, err)
-			continue
-		}
-		stored(t, s, 1)
+	url := strings.Replace(cluster.URL("tls=true", "ca_file="+secrets.CA), "redis://", "redis://precept:secret@", 1)
+	s := withClientCertificates(t, secrets, url)
+
+	slot, from, to, _ := slotOf(t, cluster)
+	if err := cluster.Move(slot, from, to); err != nil {
+		t.Fatal(err)
 	}
-	wrong := faulty(t, strings.Replace(sentinel, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
-	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Error("write after the move of a slot:", err)
+	}
+	stored(t, s, 1)
+}
+
+// withClientCertificates tests that a store, whose URL names the authority of the servers, is opened with the client
+// certificate of this authority only, and returns the store.
+func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
+	t.Helper()
+	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, s, 1)
+	theirs := storetest.NewSecrets(t)
+	for what, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
+		refused := faulty(t, url)
+		err := waitForError(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
+		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
+			t.Errorf("%s: got error %v, want one with cert_file and key_file", what, err)
+		}
+	}
+	return s
 }
 
 func TestInvalidTLSFilesAreRefused(t *testing.T) {

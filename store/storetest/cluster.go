@@ -64,11 +64,8 @@ func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster 
 		n.Must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
 		n.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
-	for i, n := range c.Nodes[1:] {
-		host, port, _ := net.SplitHostPort(n.Addr)
-		if c.tls != nil {
-			_, port, _ = net.SplitHostPort(c.tls[i+1])
-		}
+	for i, addr := range c.addrs()[1:] {
+		host, port, _ := net.SplitHostPort(addr)
 		c.Nodes[0].Must(t, "CLUSTER", "MEET", host, port, buses[i+1])
 	}
 	for _, n := range c.Nodes {
@@ -101,7 +98,7 @@ func (c *Cluster) Move(slot string, from, to *Redis) error {
 	if err != nil {
 		return err
 	}
-	host, port, _ := net.SplitHostPort(to.Addr)
+	host, port, _ := net.SplitHostPort(c.addrs()[slices.Index(c.Nodes, to)])
 	_, err1 := to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", fmt.Sprint(source))
 	_, err2 := from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", fmt.Sprint(target))
 	if err := errors.Join(err1, err2); err != nil {
@@ -130,13 +127,19 @@ func (c *Cluster) Move(slot string, from, to *Redis) error {
 	return nil
 }
 
+// addrs returns the addresses at which clients and other nodes reach the nodes.
+func (c *Cluster) addrs() []string {
+	if c.tls != nil {
+		return c.tls
+	}
+	var list []string
+	for _, n := range c.Nodes {
+		list = append(list, n.Addr)
+	}
+	return list
+}
+
 // URL returns the address for store.url, with parameters ("prefix=x").
 func (c *Cluster) URL(parameters ...string) string {
-	hosts := slices.Clone(c.tls)
-	if c.tls == nil {
-		for _, n := range c.Nodes {
-			hosts = append(hosts, n.Addr)
-		}
-	}
-	return "redis://" + strings.Join(hosts, ",") + "?" + strings.Join(append([]string{"cluster=true"}, parameters...), "&")
+	return "redis://" + strings.Join(c.addrs(), ",") + "?" + strings.Join(append([]string{"cluster=true"}, parameters...), "&")
 }

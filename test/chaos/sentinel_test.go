@@ -29,13 +29,31 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	whole(t, p, dir, g.URL(), l)
 }
 
-// A server with TLS requires client certificates; the test runs the whole program.
+// A server, a Sentinel and the nodes of a Cluster require client certificates; the test runs the whole program.
 func TestServeWithTLSAndClientCertificates(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.NewSecrets(t)
-	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
-	url := "rediss://" + addr + "?ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
-	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url)
-	whole(t, p, dir, url, played(t, p, func(*harness.Load) {}))
+	for kind, start := range map[string]func(t *testing.T, secrets *storetest.Secrets) (url string){
+		"server": func(t *testing.T, secrets *storetest.Secrets) string {
+			t.Helper()
+			_, addr := storetest.StartRedisTLS(t, secrets, "yes")
+			return "rediss://" + addr + "?"
+		},
+		"sentinel": func(t *testing.T, secrets *storetest.Secrets) string {
+			t.Helper()
+			_, url := storetest.StartSentinelTLS(t, secrets, "allcommands allchannels")
+			return url + "&tls=true&"
+		},
+		"cluster": func(t *testing.T, secrets *storetest.Secrets) string {
+			t.Helper()
+			return storetest.StartClusterTLS(t, secrets).URL("tls=true") + "&"
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			secrets, dir := storetest.NewSecrets(t), t.TempDir()
+			url := start(t, secrets) + "ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
+			p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url)
+			whole(t, p, dir, url, played(t, p, func(*harness.Load) {}))
+		})
+	}
 }
