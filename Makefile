@@ -19,7 +19,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos day bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ chaos: ## Kill, starve and damage the whole program for minutes (make test: for 
 
 day: ## Simulate a day of ten replicas on one Redis with SESSIONS sessions (make norace: a few hundred)
 	$(GO) test -run TestADayOfAFleet -count=1 -timeout 12h -v ./learn -day.sessions $(or $(SESSIONS),100000)
+
+reads: ## Measure a report and the refresh of the chooser with 2,000 lessons in 256 shards and SESSIONS counted sessions
+	$(GO) test -run '^$$' -bench BenchmarkReads -benchtime 20x -timeout 1h ./learn -reads.sessions $(or $(SESSIONS),100000)
 
 bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...

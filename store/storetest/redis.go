@@ -33,18 +33,18 @@ type Redis struct {
 // StartRedis starts a redis-server on a free port of the loopback, in a directory of the test. args
 // are configuration options ("--appendonly", "yes"). Without redis-server the test is skipped; in
 // CI it fails.
-func StartRedis(t *testing.T, args ...string) *Redis {
+func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})
 }
 
 // StartRedisScript starts a server with a shell script that runs `redis-server -`.
-func StartRedisScript(t *testing.T, script string) *Redis {
+func StartRedisScript(t testing.TB, script string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{script: script})
 }
 
-func startRedis(t *testing.T, r *Redis) *Redis {
+func startRedis(t testing.TB, r *Redis) *Redis {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") == "" {
@@ -186,7 +186,7 @@ func (r *Redis) dial() (net.Conn, error) {
 }
 
 // freePort returns a port without a listener.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {

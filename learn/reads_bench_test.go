@@ -1,0 +1,139 @@
+package learn_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/bandit/feedback"
+	"precept/bandit/trial"
+	"precept/internal/guard"
+	"precept/internal/label"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+var readSessions = flag.Int("reads.sessions", 5000, "counted sessions of BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
+
+// BenchmarkReads measures the reads of a replica: one tenant with 2,000 lessons in 256 shards on a real server. Each
+// figure is of one operation: the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
+func BenchmarkReads(b *testing.B) {
+	server := storetest.StartRedis(b)
+	open := func() *redis.Store {
+		s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Timeout: time.Minute})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	other, own := open(), open()
+	settled := 0
+	settle := func(n int) {
+		for ; n > 0; n -= min(n, 400) {
+			var steps []session.Settlement
+			for range min(n, 400) {
+				steps = append(steps, lessonStep(settled))
+				settled++
+			}
+			if _, err := other.Settle(b.Context(), steps); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	settle(*readSessions)
+	start := func(own *redis.Store) *learn.Learner {
+		now := func() time.Time { return trafficStart().Add(time.Hour) }
+		l, err := learn.Open(b.Context(), learn.Options{
+			Now: now, Backend: own, Fleet: own, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
+			Failed: func(step label.Step, err error) { b.Errorf("step %s: got %v, want no error", step, err) },
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return l
+	}
+	l := start(own)
+	for _, n := range []int{0, 1, 100, 400} {
+		b.Run(fmt.Sprintf("refresh/sessions=%d", n), func(b *testing.B) {
+			measureReads(b, server, func() { settle(n) }, func() error { return l.Refresh(b.Context()) })
+		})
+	}
+	b.Run("report", func(b *testing.B) {
+		measureReads(b, server, func() {}, func() error {
+			_, err := l.Report(b.Context(), learn.ReportQuery{Tenant: "default"})
+			return err
+		})
+	})
+	b.Run("counters", func(b *testing.B) {
+		measureReads(b, server, func() {}, func() error { _, err := own.Counters(b.Context(), "default"); return err })
+	})
+	b.Run("unused", func(b *testing.B) { // the first use of a tenant without counters
+		measureReads(b, server, func() {}, func() error { _, err := own.Counters(b.Context(), "other"); return err })
+	})
+	b.Run("start", func(b *testing.B) { // of a replica: all counters, and the chooser
+		var s *redis.Store
+		measureReads(b, server, func() { s = open() }, func() error { start(s); return nil })
+	})
+}
+
+// lessonStep returns the settlement of session n with three of 2,000 lessons.
+func lessonStep(n int) session.Settlement {
+	at := trafficStart().Add(time.Duration(n) * time.Millisecond)
+	a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
+	for k := range 3 {
+		slug := fmt.Sprintf("lesson-%04d", (n*7+k*701)%dayLessons)
+		a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Eps: .5, Injected: (n+k)%2 == 0, Off: .5, C: .5, Propensity: .5})
+	}
+	y := math.Mod(float64(n)*.37, 1)
+	return session.Settlement{
+		Tenant: "default", ID: sessionOf(fmt.Sprint("reads-", n)), To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
+		Deltas: append(a.Closing(), bandit.Contribution(&a, y, 1)...),
+	}
+}
+
+// measureReads measures read, after prepare, which is not measured.
+func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
+	b.Helper()
+	var own, redis, sent float64
+	b.ResetTimer()
+	for range b.N {
+		b.StopTimer()
+		prepare()
+		ownBefore, redisBefore, sentBefore := cpuTime(b).Seconds(), serverFigure(b, server, "used_cpu_user", "used_cpu_sys"), serverFigure(b, server, "total_net_output_bytes")
+		b.StartTimer()
+		if err := read(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		own += cpuTime(b).Seconds() - ownBefore
+		sent += serverFigure(b, server, "total_net_output_bytes") - sentBefore
+		redis += serverFigure(b, server, "used_cpu_user", "used_cpu_sys") - redisBefore
+	}
+	n := float64(b.N)
+	b.ReportMetric(own/n*1000, "cpu-ms/op")
+	b.ReportMetric(redis/n*1000, "redis-cpu-ms/op")
+	b.ReportMetric(sent/n/1000, "KB/op")
+}
+
+// serverFigure returns the sum of fields of INFO.
+func serverFigure(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
+	b.Helper()
+	info := fmt.Sprint(server.Must(b, "INFO"))
+	for _, f := range fields {
+		found := regexp.MustCompile(f + `:([\d.]+)`).FindStringSubmatch(info)
+		v, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += v
+	}
+	return sum
+}
