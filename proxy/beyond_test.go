@@ -117,7 +117,7 @@ func TestLongRequestOfAnUnknownConversation(t *testing.T) {
 	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnsOf(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
 	res, _ := r.send(t, "POST", chatPath, nil, sent)
 	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
-		t.Errorf("session %q, changed %t", res.Header.Get("Precept-Session"), got != sent)
+		t.Errorf("a request beyond the limit has session %q, want none; its body is changed: %t, want false", res.Header.Get("Precept-Session"), got != sent)
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
 		t.Errorf("%v requests were counted, want 1", n)

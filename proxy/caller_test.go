@@ -51,14 +51,14 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
 		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
 		if again.Unit.ID != "" {
-			t.Fatal("a repeated task is assigned to the first session")
+			t.Fatalf("the unit of a repeated task is %q, want none", again.Unit.ID)
 		}
 		h := http.Header{}
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
-			t.Fatal("a task that two sessions gave is assigned to a session, or counts")
+			t.Fatalf("a task that two sessions gave has the unit %q, want none; excluded: %t, want true", sub.Unit.ID, sub.Assignment.Excluded)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -73,13 +73,13 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
 		if silent, _ := send("You search.", question, nil); silent.Unit.ID != "" {
-			t.Error("a session has a parent that opted out")
+			t.Errorf("the unit of a sub-agent of a session that opted out is %q, want none", silent.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Error("an unrequested task is assigned to a session")
+			t.Errorf("an unrequested task has the unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(arms) < 2 {
-		t.Errorf("only the arms %v: the test needs two", arms)
+		t.Errorf("all sessions have the arms %v, want at least 2 different arms", arms)
 	}
 }

@@ -70,12 +70,12 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 				var sent struct{ Messages []json.RawMessage }
 				_ = json.Unmarshal([]byte(got), &sent)
 				if first := string(sent.Messages[1]); previous != "" && first != previous {
-					t.Errorf("step %d: the block moved: %s, before %s", i, first, previous)
+					t.Errorf("step %d: the message with the block is %s, want %s as in the step before", i, first, previous)
 				} else {
 					previous = first
 				}
 				if name := res.Header.Get("Precept-Session"); session != "" && name != session {
-					t.Errorf("step %d is of another session", i)
+					t.Errorf("step %d has session %q, want %q", i, name, session)
 				} else {
 					session = name
 				}

@@ -91,7 +91,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	m := newMute(t, srv.Listener.Addr().String())
 	r := newRig(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
 	if c := r.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
-		t.Fatalf("pings: %+v", c)
+		t.Fatalf("the pings of HTTP/2 are %+v, want both time-outs set, at most a minute in total", c)
 	}
 	r.transport().HTTP2.SendPingTimeout, r.transport().HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
 
@@ -135,7 +135,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		m := newMute(t, srv.Listener.Addr().String())
 		r := newRig(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
 		if d := r.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
-			t.Fatalf("an idle connection stays for %v", d)
+			t.Fatalf("an idle connection stays open for %v, want at most 2 minutes", d)
 		}
 		r.transport().IdleConnTimeout = 50 * time.Millisecond
 		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)

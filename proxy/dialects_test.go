@@ -91,7 +91,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
-			t.Fatalf("turn %d: %s", turn, list)
+			t.Fatalf("turn %d: want a loop warning from turn 4 on only, got %s", turn, list)
 		}
 		if turn == 2 || turn == 3 || turn == 4 {
 			s.addCall(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
@@ -101,7 +101,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 		if n := strings.Count(previous, want); n != 1 {
-			t.Errorf("%s is %d times in the last list:\n%s", want, n, previous)
+			t.Errorf("the last list holds %s %d times, want 1 time:\n%s", want, n, previous)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 			t.Errorf("turn %d is in session %s, not %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
-			t.Errorf("turn %d brings the lesson again: %s", turn, list)
+			t.Errorf("turn %d: want the lesson in an earlier turn only, got %s", turn, list)
 		}
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++
@@ -178,7 +178,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 		lessons += strings.Count(list, "[two]")
 	}
 	if lessons != 1 || warned != 1 {
-		t.Errorf("%d warnings, the second lesson %d times", warned, lessons)
+		t.Errorf("got %d warnings, want 1; the second lesson is inserted %d times, want 1", warned, lessons)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(up.last(t).body, &got); err != nil || len(got.Messages) != len(list) {
-		t.Fatalf("%d messages: %v", len(got.Messages), err)
+		t.Fatalf("the upstream got %d messages, want %d: %v", len(got.Messages), len(list), err)
 	}
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
@@ -244,7 +244,7 @@ func TestToolsInTheListMakeNoSideCall(t *testing.T) {
 		res, b := r.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
 		got := string(up.last(t).body)
 		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
-			t.Fatalf("turn %d: %d %s\n%s", turn, res.StatusCode, b, got)
+			t.Fatalf("turn %d: status %d %s, want 200; the body needs the tools and one lesson:\n%s", turn, res.StatusCode, b, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}

@@ -19,12 +19,12 @@ func checkDisk(t *testing.T, r *rig, texts ...string) {
 		b, err := os.ReadFile(path)
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {
-				t.Errorf("%s holds %q", filepath.Base(path), text)
+				t.Errorf("%s holds %q, want the text nowhere on the disk", filepath.Base(path), text)
 			}
 		}
 		return err
 	})
 	if err != nil || files == 0 {
-		t.Fatalf("%d files read: %v", files, err)
+		t.Fatalf("%d files were read, want at least 1: %v", files, err)
 	}
 }

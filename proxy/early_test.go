@@ -163,7 +163,7 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			}
 			still := time.Now()
 			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(still) != limit {
-				t.Errorf("%s: after %v %+v", path, time.Since(still), s)
+				t.Errorf("%s: got %+v after %v, want status 408 after %v", path, s, time.Since(still), limit)
 			}
 			c = l.dial()
 			br = bufio.NewReader(c)

@@ -33,7 +33,7 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 		}()
 		got, err := io.ReadAll(w)
 		if err == nil || strings.Count(string(got), ": keep-alive") != pieces {
-			t.Errorf("ended with %v after %q", err, got)
+			t.Errorf("the stream ended with %v after %q, want an error after %d keep-alive lines", err, got, pieces)
 		}
 		if cut, want := time.Since(begun), pieces*(limit-time.Second)+limit; cut != want {
 			t.Errorf("cut after %v, want %v", cut, want)

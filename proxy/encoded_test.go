@@ -108,14 +108,14 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 			r := newRig(t, up, "", nil, nil)
 			_, got := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
 			if string(got) != c.body {
-				t.Errorf("the client got %.100q", got)
+				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
 			if n := testutil.ToFloat64(r.Parts().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
 				t.Errorf("the reply was counted %v times under %q, want 1", n, c.reason)
 			}
 			eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
-				t.Errorf("exchanges: %+v", x)
+				t.Errorf("got the exchanges %+v, want 1 complete exchange with a truncated reply", x)
 			}
 		})
 	}

@@ -107,7 +107,7 @@ func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 	r.BreakDeciding()
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	if got := string(up.last(t).body); got != alpha {
-		t.Errorf("the upstream got %s", got)
+		t.Errorf("the upstream got %s, want the client's bytes %s", got, alpha)
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
 		t.Errorf("got a count of %v, want 1", n)

@@ -107,7 +107,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		got := up.last(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("%q: %d, upstream got %q %v", enc, res.StatusCode, got.body, got.header)
+			t.Errorf("encoding %q: status %d, want 200; the upstream got %q with the header %v, want the client's bytes", enc, res.StatusCode, got.body, got.header)
 		}
 	}
 	if up.count() != 4 {
@@ -125,7 +125,7 @@ func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
 	id := res.Header.Get("Precept-Request-Id")
 	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
-		t.Errorf("the answer names %q, the log says %s", id, log.String())
+		t.Errorf("the answer names the request %q, want a name with req_ that is also in the log: %s", id, log.String())
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {

@@ -53,7 +53,7 @@ func inserted(t *testing.T, body []byte, words string) string {
 		Messages []struct{ Role, Content string }
 	}
 	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) != 1 || req.Messages[0].Role != "user" {
-		t.Fatalf("the upstream got %s", body)
+		t.Fatalf("the upstream got %s, want a list of one user message", body)
 	}
 	block, _, ok := strings.Cut(req.Messages[0].Content, words)
 	if !ok {
@@ -86,7 +86,7 @@ func contained(t *testing.T, style string, a banktest.Attack, block string) {
 	}
 	for what, p := range map[string]*regexp.Regexp{"a token": templateTokens, "a role": roleLines, "a hidden character": hiddenRunes} {
 		if found := p.FindString(block); found != "" {
-			t.Errorf("%s: %s reaches the model: %q in\n%s", a.Name, what, found, block)
+			t.Errorf("%s: the model gets %s, want it removed: %q in\n%s", a.Name, what, found, block)
 		}
 	}
 }

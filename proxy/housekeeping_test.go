@@ -89,10 +89,10 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 				t.Fatalf("%s: got status %d, reply %s, want status 200", path, res.StatusCode, reply)
 			}
 			if got := string(up.last(t).body); got != string(sent) {
-				t.Errorf("%s at %s became %s", name, path, got)
+				t.Errorf("%s at %s: the upstream got %s, want the client's bytes %s", name, path, got, sent)
 			}
 			if begun() != sessions || sideCount() != before+1 {
-				t.Errorf("%s at %s: %v sessions began, %v side requests", name, path, begun()-sessions, sideCount()-before)
+				t.Errorf("%s at %s: %v new sessions, want 0; %v new side requests, want 1", name, path, begun()-sessions, sideCount()-before)
 			}
 		}
 	}

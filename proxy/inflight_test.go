@@ -59,7 +59,7 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known length, and not
 		if got := sendBody(body); got != long {
-			t.Errorf("beyond the bound %d bytes became %d", len(long), len(got))
+			t.Errorf("a body beyond the total has %d bytes at the upstream, want the %d bytes of the client", len(got), len(long))
 		}
 	}
 	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {

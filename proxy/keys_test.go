@@ -59,7 +59,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: the wrong shape: %s", path, body)
+		t.Errorf("%s: the error has the shape of another API: %s", path, body)
 	}
 }
 
@@ -91,14 +91,14 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	}
 	r.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
 	if got := up.last(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
-		t.Errorf("a key in the query became %s, %v", got.uri, got.header)
+		t.Errorf("a key in the query: the upstream got %s with the header %v, want the key in the query only", got.uri, got.header)
 	}
 	r.chat(t, bearer("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
 	r.chat(t, bearer("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
 	got := storedExchanges(t, r, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
-			t.Errorf("%s keeps %v", tenant, xs)
+			t.Errorf("tenant %s has the exchanges %v, want one exchange of agent %s", tenant, xs, agent)
 		}
 	}
 	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
@@ -137,7 +137,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("kept %v", got)
+		t.Errorf("got the exchanges %v, want 3 of tenant team-a only", got)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestKeyWithRolesRefusesOtherRoles(t *testing.T) {
 			req.Header = bearer(key, "Precept-Role", role)
 			c, err := r.Speaks(req)
 			if err != nil || c.Role != role2 {
-				t.Errorf("the key %s with the role %s has the role %q", key, role, c.Role)
+				t.Errorf("the key %s with the role %s became %q with the error %v, want %q", key, role, c.Role, err, role2)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	r = newRigOn(t, up, late, book, flags)
 	res, reply = r.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == own || bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Errorf("session %s (its own is %s) got: %s", got, own, up.last(t).body)
+		t.Errorf("the request got session %s, want another session than %s, and no lesson: %s", got, own, up.last(t).body)
 	}
 	excluded := r.Parts().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {

@@ -125,7 +125,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 			}
 			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 				if n := strings.Count(previous, want); n != 1 {
-					t.Errorf("%s is %d times in the last list:\n%s", want, n, previous)
+					t.Errorf("the last list holds %s %d times, want 1 time:\n%s", want, n, previous)
 				}
 			}
 		})
@@ -147,7 +147,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 		return res.Header.Get("Precept-Session")
 	}
 	if a, b := sendWords("hi"), sendWords("hi"); a == b || !strings.HasPrefix(a, "s_") {
-		t.Errorf("sessions %s and %s", a, b)
+		t.Errorf("two equal first requests have the sessions %s and %s, want two names that begin with s_", a, b)
 	}
 	for i := range 100 { // a client may retry when it has read the status
 		words := fmt.Sprint("hi ", i)
@@ -160,7 +160,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	}
 	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("session %q", s)
+		t.Errorf("the session of a hostile header is %q, want at most 256 bytes without control characters", s)
 	}
 }
 
@@ -180,11 +180,11 @@ func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 	header := http.Header{"Precept-Session": {"s"}}
 	r.chat(t, header, body)
 	if n := up.count(); n != 2 || string(up.last(t).body) != body {
-		t.Errorf("%d requests, the last %q", n, up.last(t).body)
+		t.Errorf("the upstream got %d requests, want 2; the last body is %q, want the client's %q", n, up.last(t).body, body)
 	}
 	r.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
 	if n := up.count(); n != 3 {
-		t.Errorf("the session was injected again: %d requests", n)
+		t.Errorf("the upstream got %d requests, want 3: the session must get no further block", n)
 	}
 }
 
@@ -196,11 +196,11 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
 	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
-		t.Errorf("a lesson is injected with Precept-Inject: off: %q %v", up.last(t).body, res.Header)
+		t.Errorf("with Precept-Inject: off the upstream got %q, want the client's %q; the reply's header is %v, want Precept-Skip: off", up.last(t).body, body, res.Header)
 	}
 	res, _ = r.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
-		t.Errorf("debug headers %v", res.Header)
+		t.Errorf("the debug headers are %v, want Precept-Lessons: one", res.Header)
 	}
 	want := `{"messages":[{"role":"user","content":"Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\nalpha"}]}`
 	if got := string(up.last(t).body); got != want {
@@ -222,7 +222,7 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 		return res.StatusCode, m
 	}
 	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
-		t.Errorf("early: %d %v", code, m)
+		t.Errorf("feedback before its session: status %d %v, want 202 with the status parked", code, m)
 	}
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
@@ -242,7 +242,7 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("bulk: %s", b)
+		t.Errorf("two posts at once are answered with %s, want one joined and one error", b)
 	}
 	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
 	r.stop()
@@ -254,7 +254,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute")
+			t.Fatal("the condition is false after a minute, want true")
 		}
 	}
 }
@@ -300,6 +300,6 @@ func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
 		a.next(callOf(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
 	}
 	if got := string(up.last(t).body); strings.Contains(got, "LOOP DETECTED") {
-		t.Errorf("warned: %s", got)
+		t.Errorf("without loop warnings the upstream got %s, want no LOOP DETECTED", got)
 	}
 }

@@ -52,7 +52,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
 	dial("/once", "") // the fifth
 	if b, err := first.ReadByte(); err == nil {
-		t.Errorf("the connection with the longest idle time is open and sends %q", b)
+		t.Errorf("the connection with the longest idle time sends %q, want a closed connection", b)
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {
@@ -60,7 +60,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
-		t.Errorf("the connection with a request ended with %q, %v", b, err)
+		t.Errorf("the connection with a request got %q and %v, want the whole reply with \"end\"", b, err)
 	}
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
@@ -153,7 +153,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute")
+			t.Fatal("the condition is false after a minute, want true")
 		}
 	}
 }

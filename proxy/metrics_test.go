@@ -44,7 +44,7 @@ func TestSeriesOfEachStepStartAtZero(t *testing.T) {
 		m.FailedOpen(step)
 	}
 	if n := testutil.CollectAndCount(m.Series("fail_open")); n != series || n != len(label.Steps()) {
-		t.Errorf("%d series at the start, %d after the first failure of each of %d steps", series, n, len(label.Steps()))
+		t.Errorf("got %d series at the start and %d after a failure of each step, want %d both times", series, n, len(label.Steps()))
 	}
 }
 

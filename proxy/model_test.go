@@ -19,7 +19,7 @@ func model(t *testing.T) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if fault := adjacency(b); fault != "" {
-			t.Errorf("an API would refuse this: %s: %s", fault, b)
+			t.Errorf("an API would refuse the body: %s; want a valid order of messages: %s", fault, b)
 		}
 		var req struct{ Stream bool }
 		_ = json.Unmarshal(b, &req)

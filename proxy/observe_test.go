@@ -68,7 +68,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 		r.stop() // handlers end their spans after their clients have the answer
 		stop()
 		if strings.Contains(got.raw, "canary") {
-			t.Errorf("a span holds content: %q", got.raw)
+			t.Errorf("a span holds content, want none: %q", got.raw)
 		}
 		return got.all[min(1, len(got.all)):] // without the first span
 	}
@@ -116,7 +116,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	s, got := all[0], values(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
 		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
-		t.Errorf("forwarded %q, span %s child of %x", forwarded.Get("Traceparent"), s.GetName(), s.GetParentSpanId())
+		t.Errorf("the upstream got the trace %q, want %q; the span is %s with the parent %x", forwarded.Get("Traceparent"), want, s.GetName(), s.GetParentSpanId())
 	}
 	for k, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
@@ -129,7 +129,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		}
 	}
 	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
-		t.Errorf("attributes %q", got)
+		t.Errorf("the span has the attributes %q, want a conversation id of 32 characters, a request id with req_, and no error", got)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 		}
 	}
 	if got["gen_ai.usage.input_tokens"] != "3" {
-		t.Errorf("attributes %q", got)
+		t.Errorf("the span has the attributes %q, want gen_ai.usage.input_tokens = 3", got)
 	}
 }
 
@@ -206,12 +206,12 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("exemplars %v", e)
+		t.Errorf("got the exemplars %v, want 2 that begin with the id of the trace", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
 		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
-		t.Errorf("%v tokens of two answers of 3 and 2", n)
+		t.Errorf("%v tokens are counted, want 10: two answers of 3 and 2 tokens", n)
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
 		var n uint64

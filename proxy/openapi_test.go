@@ -45,6 +45,6 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	slices.Sort(there)
 	there = slices.Compact(there)
 	if len(there) < 8 || !slices.Equal(described, there) {
-		t.Errorf("described:\n%s\nthere:\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
+		t.Errorf("the description has the routes\n%s\nwant the routes of the router\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
 	}
 }

@@ -14,10 +14,10 @@ func TestPoolBufferFitsTheRequestedSize(t *testing.T) {
 		for range 3 {
 			b := p.get(n)
 			if len(b) != 0 || cap(b) < n {
-				t.Errorf("asked for %d, got %d of %d", n, len(b), cap(b))
+				t.Errorf("a buffer for %d bytes has length %d and capacity %d, want length 0 and at least the requested capacity", n, len(b), cap(b))
 			}
 			if cap(b) > 4*max(n, 4096) {
-				t.Errorf("asked for %d, got room for %d", n, cap(b))
+				t.Errorf("a buffer for %d bytes has capacity %d, want at most %d", n, cap(b), 4*max(n, 4096))
 			}
 		}
 	}

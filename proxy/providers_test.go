@@ -135,6 +135,6 @@ func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 		tg.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
-		t.Errorf("logged %d times: %s", n, &log)
+		t.Errorf("the unknown path is logged %d times, want once with the sent path: %s", n, &log)
 	}
 }

@@ -72,7 +72,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
 	if second := sendList(); tools && second != first {
-		t.Fatalf("%s continued as %s", first, second)
+		t.Fatalf("the second request of the conversation has session %s, want %s", second, first)
 	}
 	return first
 }
@@ -105,7 +105,7 @@ func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
 			for range 2 { // they come again after each turn
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
+					t.Errorf("Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 				}
 			}
 			if n := testutil.ToFloat64(r.Parts().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
@@ -154,7 +154,7 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 				b, _ := json.Marshal(call)
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("call %d: Precept-Skip is %q: %s", i, res.Header.Get("Precept-Skip"), got)
+					t.Errorf("call %d: Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
 				}
 			}
 		})
@@ -170,7 +170,7 @@ func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
+		t.Errorf("Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 	}
 }
 
@@ -195,10 +195,10 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	}
 	session(obj{"messages": sideCalls()["langchain, deepagents (one message)"]})
 	if got := session(shortened("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
-		t.Error("another summary is the session's")
+		t.Errorf("a list with another summary has session %s, want a new session", got)
 	}
 	if got := session(shortened(line)); got != first {
-		t.Errorf("%s continues as %s", first, got)
+		t.Errorf("the list with the summary has session %s, want %s", got, first)
 	}
 }
 

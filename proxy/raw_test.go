@@ -112,7 +112,7 @@ func (u *rawUpstream) settled(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("a connection that the upstream has ended is kept")
+			t.Fatal("a connection that the upstream ended is open after the wait, want a closed connection")
 		}
 	}
 }

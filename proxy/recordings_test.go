@@ -53,7 +53,7 @@ func readRecording(t *testing.T, path string) []recorded {
 		all = append(all, r)
 	}
 	if lines.Err() != nil || len(all) == 0 {
-		t.Fatalf("%d lines: %v", len(all), lines.Err())
+		t.Fatalf("the recording has %d lines, want at least 1: %v", len(all), lines.Err())
 	}
 	return all
 }
@@ -63,7 +63,7 @@ func readRecording(t *testing.T, path string) []recorded {
 func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil || len(paths) < 17 {
-		t.Fatalf("%d recordings: %v", len(paths), err)
+		t.Fatalf("found %d recordings, want at least 17: %v", len(paths), err)
 	}
 	for _, path := range paths {
 		all := readRecording(t, path)
@@ -88,7 +88,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if fault := adjacency(b); fault != "" {
-			t.Errorf("an API would refuse this: %s: %s", fault, b)
+			t.Errorf("an API would refuse the body: %s; want a valid order of messages: %s", fault, b)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		if strings.HasPrefix(reply, "{") {
@@ -112,7 +112,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		reply = rec.Reply
 		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: %d %s", i, res.StatusCode, got)
+			t.Fatalf("request %d: status %d %s, want 200 with %s", i, res.StatusCode, got, reply)
 		}
 		sent := string(up.last(t).body)
 		if rec.Kind == "side" {
@@ -158,7 +158,7 @@ func TestVerdictsOfTurnsGiveTheSamplesOfClosing(t *testing.T) {
 		}
 	})
 	if judged.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("the turns judged %d results and found %d errors: too few to compare", judged.Load(), failed.Load())
+		t.Errorf("the turns judged %d results, want at least 20; %d of them are errors, want at least 5", judged.Load(), failed.Load())
 	}
 }
 

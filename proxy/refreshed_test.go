@@ -74,17 +74,17 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 						sessions[i] = res.Header.Get("Precept-Session")
 					} else {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
-							t.Fatalf("conversation %d became session %s in turn %d, was %s", i, got, turn+1, sessions[i])
+							t.Fatalf("conversation %d has session %s in turn %d, want %s", i, got, turn+1, sessions[i])
 						}
 						was, is := history(t, before), history(t, sent[i])
 						for n := range was {
 							if !bytes.Equal(was[n], is[n]) {
-								t.Fatalf("turn %d: message %d was %s, is %s", turn+1, n, was[n], is[n])
+								t.Fatalf("turn %d: message %d is %s, want %s as in the turn before", turn+1, n, is[n], was[n])
 							}
 						}
 						for _, m := range is[len(was):] {
 							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
-								t.Fatalf("turn %d: the coin was drawn again: %s", turn+1, m)
+								t.Fatalf("turn %d: the new message holds a block, want no second draw of the coin: %s", turn+1, m)
 							}
 						}
 					}
@@ -120,14 +120,14 @@ func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 	}
 	opaque := open("one", "Why does the parser fail?")
 	if open("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
-		t.Error("another credential continues the session")
+		t.Error("a request with another credential continues the session, want a new session")
 	}
 	if open("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
 		t.Error("the same credential does not continue the session")
 	}
 	signed := open(jwt("i", "s", 1), "Why does the lexer fail?")
 	if open(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("another subject continues the session")
+		t.Error("a request of another subject continues the session, want a new session")
 	}
 	if open(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
 		t.Error("a refreshed token of the same subject does not continue the session")
@@ -152,16 +152,16 @@ func TestFirstRequestWithAnExpiredTokenIsRetried(t *testing.T) {
 	first, _ := r.send(t, "POST", chatPath, bearer("expired"), a.body())
 	second, reply := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
 	if got, want := second.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want || refused.Load() != 1 {
-		t.Errorf("the retry is session %s, the first was %s", got, want)
+		t.Errorf("the retry has session %s, want %s; %d requests were refused, want 1", got, want, refused.Load())
 	}
 	a.next(callOf(t, reply), "ls", "x")
 	third, _ := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
 	if got, want := third.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want {
-		t.Errorf("the next turn is session %s, the first was %s", got, want)
+		t.Errorf("the next turn has session %s, want %s", got, want)
 	}
 	other, _ := r.send(t, "POST", chatPath, bearer("somebody"), newAgent("Fix it.").body())
 	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
-		t.Error("an equal first request of another agent continues the session")
+		t.Errorf("an equal first request of another agent has session %s, want a new session", got)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
 			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
 			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
-				t.Errorf("the second request is session %s, the first was %s", got, want)
+				t.Errorf("the second request has session %q, want %q", got, want)
 			}
 		})
 	}
@@ -222,6 +222,6 @@ func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 		sizes[len(exchanges)]++
 	}
 	if sizes[2] != 1 || sizes[1] != 7 {
-		t.Errorf("tenants by their number of exchanges: %v", sizes)
+		t.Errorf("the tenants by their number of exchanges are %v, want one with 2 and seven with 1", sizes)
 	}
 }

@@ -118,7 +118,7 @@ func TestConfiguredRoutes(t *testing.T) {
 			}
 			checkShape(t, chatPath, b)
 		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
-			t.Errorf("%s became %s", c.path, uri)
+			t.Errorf("%s was sent to %s, want %s", c.path, uri, c.uri)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 	}
 	for _, s := range up.got {
 		if s.header.Get("Host") != "" && s.header.Get("Host") != own {
-			t.Errorf("Host: %s", s.header.Get("Host"))
+			t.Errorf("the upstream got Host: %s, want %s", s.header.Get("Host"), own)
 		}
 	}
 }

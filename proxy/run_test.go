@@ -85,11 +85,11 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	}
 	main.ran(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
-		t.Fatalf("the sub-agent: skip %q: %s", skip, sent)
+		t.Fatalf("the first turn of the sub-agent: skip %q, want none; want lesson two once and not lesson one, got %s", skip, sent)
 	}
 	sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 	if title, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(title, "side:") || strings.Contains(sent, "[two]") {
-		t.Errorf("a title: skip %q: %s", title, sent)
+		t.Errorf("the request for a title: skip %q, want side:; want no lesson two, got %s", title, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
 		t.Fatalf(`the upstream got %q, want "[one]" exactly once`, sent)
@@ -102,7 +102,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	for i := range 4 { // the sub-agent goes round in circles
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
-			t.Errorf("turn %d of the sub-agent: skip %q: %s", i, skip, sent)
+			t.Errorf("turn %d of the sub-agent: skip %q; want lesson two once, a loop warning after turn 0 and not lesson one, got %s", i, skip, sent)
 		}
 		sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
@@ -115,7 +115,7 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 	}
 	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop
-		t.Errorf("the named session has drawn %+v", a)
+		t.Errorf("the named session has drawn %+v, want 3 picks and 2 matches", a)
 	}
 	if x := keptIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("got %d exchanges of the named session, want 3", len(x))
@@ -155,26 +155,26 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 		got := up.last(t)
 		for k := range got.header {
 			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
-				t.Errorf("%d: %s went upstream", i, k)
+				t.Errorf("run name %d: the upstream got the header %s, want no header of precept", i, k)
 			}
 		}
 		if got.uri != chatPath {
-			t.Errorf("%d: the upstream was asked for %s", i, got.uri)
+			t.Errorf("run name %d: the upstream got the path %s, want %s", i, got.uri, chatPath)
 		}
 		unit := unitOf(t, r, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("%d: got the name %q", i, unit.Identity.Name)
+			t.Errorf("run name %d: the run has the name %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
 		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
 		if strings.Contains(c.name, "\xff") {
 			continue
 		}
 		if res, answer := r.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
-			t.Errorf("%d: feedback on it: %s %s", i, res.Status, answer)
+			t.Errorf("run name %d: feedback on the run: %s %s, want 202 and joined", i, res.Status, answer)
 		}
 	}
 	if ses := r.Parts().Store.Resident(session.RunKey("other", "x")); ses != nil {
-		t.Error("a run of one tenant is known in another one")
+		t.Error("a run of one tenant is known in another tenant, want unknown")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestRunsAreSeparate(t *testing.T) {
 	failed := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == failed {
-		t.Error("a retry of one run's request is another run's session")
+		t.Errorf("a retry of one run's request in another run has session %s, want a new session", other)
 	}
 	if again := send("a", "", first); again != failed {
 		t.Error("a retry within the run is not known")
@@ -219,10 +219,10 @@ func TestRunsAreSeparate(t *testing.T) {
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if own := send("a", "", next); own != failed {
-		t.Errorf("the conversation continues as %s, was %s", own, failed)
+		t.Errorf("the conversation has session %s, want %s", own, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
-		t.Error("a conversation that continues in another run belongs to the first run")
+		t.Errorf("a conversation that continues in another run has session %s of the first run, want a new session", elsewhere)
 	}
 	unitOf(t, r, session.RunKey("default", "c"), 1)
 }
@@ -257,10 +257,10 @@ func TestOptOutOfARunMember(t *testing.T) {
 		return ses.Record
 	}
 	if rec := row("silent-canary-1"); rec != nil {
-		t.Errorf("a run that opted out has a row: %+v", rec)
+		t.Errorf("a run that opted out has the row %+v, want no row", rec)
 	}
 	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
-		t.Errorf("the other run: %+v", rec)
+		t.Errorf("the row of the other run is %+v, want one pick of lesson one and 2 members", rec)
 	}
 }
 
@@ -340,11 +340,11 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	}
 	all.Wait()
 	if len(arms) < 6 {
-		t.Errorf("only %d arms: the test needs 6", len(arms))
+		t.Errorf("got %d arms, want at least 6 for this test", len(arms))
 	}
 	for key, fell := range arms {
 		if len(fell) != 1 {
-			t.Errorf("%s is given to some agents of a run and withheld from others", key)
+			t.Errorf("the coin of %s differs between the agents of a run, want one coin", key)
 		}
 	}
 }

@@ -30,24 +30,24 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		return out
 	}
 	if got := names(0); len(got) != 20 || !got["my-app"] {
-		t.Fatalf("%d sessions: %v", len(got), got)
+		t.Fatalf("20 conversations under one key have the %d sessions %v, want 20 with one named my-app", len(got), got)
 	}
 	r.stop()
 	r = newRig(t, up, dir, book, injectAll())
 	if got := names(100); len(got) != 20 || got["my-app"] {
-		t.Errorf("after a restart %d sessions: %v", len(got), got)
+		t.Errorf("after a restart 20 conversations have the %d sessions %v, want 20 without my-app", len(got), got)
 	}
 	one := func() string {
 		res, _ := r.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please mend the build"}]}`)
 		return res.Header.Get("Precept-Session")
 	}
 	if first, second := one(), one(); first != "another" || second == first {
-		t.Errorf("the same words again are %s, and were %s", second, first)
+		t.Errorf("two conversations with equal words are %s and %s, want \"another\" and a new session", first, second)
 	}
 	r.stop()
 	r = newRig(t, up, dir, book, injectAll())
 	if again := one(); again == "another" {
-		t.Error("after a restart the same words are the conversation that was answered")
+		t.Errorf("after a restart the same words have session %q, want a new session", again)
 	}
 	up.mu.Lock()
 	defer up.mu.Unlock()

@@ -114,7 +114,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 			}
 			got.header = ref.header // says how long the body is
 			if fmt.Sprint(got) != fmt.Sprint(ref) {
-				t.Errorf("%+v\nplain: %+v", got, ref)
+				t.Errorf("precept answered %+v, want the answer of Go's reverse proxy %+v", got, ref)
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
-		t.Errorf("%s: %.500s\nplain: %.500s", what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
+		t.Errorf("%s: precept gave %.500s\nwant the result of Go's reverse proxy %.500s", what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
 	}
 }
 

@@ -78,14 +78,14 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	same, _ := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
 	other, _ := r.send(t, "POST", chatPath, bearer("k-two"), a.body())
 	if got := same.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
-		t.Errorf("the session became %s under its own key", got)
+		t.Errorf("the request under its own key has session %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
 	if got := other.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
-		t.Errorf("another key's echo led into session %s", got)
+		t.Errorf("a request that echoes another key's reply has session %s, want a new session", got)
 	}
 	got := storedExchanges(t, r, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
-		t.Errorf("exchanges of %d tenants are stored, %d of the default tenant", len(got), len(got["default"]))
+		t.Errorf("exchanges of %d tenants are stored, want 1; %d of the default tenant, want 2", len(got), len(got["default"]))
 	}
 }
 
@@ -108,10 +108,10 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	b.next(callOf(t, r.chat(t, two, b.body())), "make x", fails)
 	other, _ := r.send(t, "POST", chatPath, two, b.body())
 	if strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
-		t.Error("one key's state counts for another")
+		t.Error("a loop of one key causes a warning for another key, want no warning")
 	}
 	if res.Header.Get("Precept-Request-Id") == other.Header.Get("Precept-Request-Id") {
-		t.Error("two requests have one id")
+		t.Errorf("two requests have the id %s, want two ids", other.Header.Get("Precept-Request-Id"))
 	}
 
 	mine := res.Header.Get("Precept-Request-Id")
@@ -127,19 +127,19 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "build")
 	if len(got) != 3 && len(got) != 2 {
-		t.Errorf("%d tenants", len(got))
+		t.Errorf("got %d tenants, want 2 or 3", len(got))
 	}
 	var sizes []int
 	for tenant, xs := range got {
 		if !strings.HasPrefix(tenant, "t-") || strings.Contains(tenant, "k-") {
-			t.Errorf("tenant %q", tenant)
+			t.Errorf("got tenant %q, want a name with t- that does not hold the key", tenant)
 		}
 		if len(xs) > 0 {
 			sizes = append(sizes, len(xs))
 		}
 	}
 	if len(sizes) != 2 || sizes[0]+sizes[1] != 5 {
-		t.Errorf("exchanges of the two: %v", sizes)
+		t.Errorf("two tenants have %v exchanges, want 5 in total", sizes)
 	}
 	checkDisk(t, r, "k-one", "k-two", "k-three")
 }
@@ -150,7 +150,7 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
 	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback: %d %s", res.StatusCode, b)
+		t.Fatalf("feedback: status %d %s, want 202", res.StatusCode, b)
 	}
 	return a.Status
 }
@@ -183,16 +183,16 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		own := strings.Count(string(s.body), "canary-"+key+"-")
 		if all := strings.Count(string(s.body), "canary-"); own == 0 || own != all {
-			t.Errorf("a request of key %s holds %d canaries, %d of them its own", key, all, own)
+			t.Errorf("a request of key %s holds %d canaries, %d of them its own; want only its own, at least 1", key, all, own)
 		}
 	}
 	got := storedExchanges(t, r, "build")
 	if len(got) != tenants {
-		t.Errorf("%d tenants are known", len(got))
+		t.Errorf("got %d tenants, want %d", len(got), tenants)
 	}
 	for tenant, xs := range got {
 		if len(xs) != turns {
-			t.Errorf("%s has %d exchanges", tenant, len(xs))
+			t.Errorf("tenant %s has %d exchanges, want %d", tenant, len(xs), turns)
 		}
 		seen := map[string]bool{}
 		for _, x := range xs {

@@ -157,7 +157,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 					p.extends(fmt.Sprint("step ", i), before, got)
 				}
 				if name != "" && p.session != name {
-					t.Errorf("step %d is of another session", i)
+					t.Errorf("step %d has session %q, want %q", i, p.session, name)
 				}
 				before, name = got, p.session
 				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -191,7 +191,7 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
 		got := p.ask(chatReply("c", reply), []obj{messageOf("system", "S"), messageOf("user", head+done+tail)})[1]
 		if name != "" && p.session != name {
-			t.Errorf("step %d is of another session", i)
+			t.Errorf("step %d has session %q, want %q", i, p.session, name)
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, before) {
@@ -243,7 +243,7 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 				answer := fmt.Sprintf(answers[name], i, command)
 				got := p.ask(chatReply("c", answer), []obj{messageOf("system", "S"), messageOf("user", write(steps))})[1]
 				if session != "" && p.session != session {
-					t.Errorf("step %d is of another session", i)
+					t.Errorf("step %d has session %q, want %q", i, p.session, session)
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {

@@ -40,7 +40,7 @@ func TestUninspectedBodiesPassByteForByte(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
 			if got := up.last(t); string(got.body) != body {
-				t.Errorf("upstream got %q", got.body)
+				t.Errorf("the upstream got %q, want %q", got.body, body)
 			}
 		})
 	}
@@ -48,14 +48,14 @@ func TestUninspectedBodiesPassByteForByte(t *testing.T) {
 		body := `{"messages":` + strings.Repeat("[", 8<<20-20)
 		r.chat(t, nil, body)
 		if got := up.last(t); string(got.body) != body {
-			t.Error("changed")
+			t.Errorf("the upstream got %.100q, want the client's bytes %.100q", got.body, body)
 		}
 	})
 	t.Run("above the inspection limit", func(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
 		r.chat(t, nil, body)
 		if got := up.last(t); string(got.body) != body || got.length != int64(len(body)) {
-			t.Error("changed")
+			t.Errorf("the upstream got %.100q of length %d, want the client's bytes %.100q", got.body, got.length, body)
 		}
 	})
 }
@@ -85,13 +85,13 @@ func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 			res, body := r.send(t, c.method, c.path, nil, "")
 			got := up.last(t)
 			if got.uri != c.want || got.method != c.method {
-				t.Errorf("upstream got %s %s", got.method, got.uri)
+				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, c.method, c.want)
 			}
 			if res.StatusCode != http.StatusTeapot || string(body) != "tea" {
-				t.Errorf("client got %d %q", res.StatusCode, body)
+				t.Errorf("the client got %d %q, want 418 \"tea\"", res.StatusCode, body)
 			}
 			if res.Header.Get("Precept-Session") != "" {
-				t.Error("a path that is passed on got headers of ours")
+				t.Errorf("a path without inspection has Precept-Session: %s, want no header", res.Header.Get("Precept-Session"))
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
 		r.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
 		if got := up.last(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
-			t.Errorf("got %q %v", got.body, got.header)
+			t.Errorf("the upstream got %q with the header %v, want %q as multipart/form-data", got.body, got.header, body)
 		}
 	})
 	t.Run("HEAD /", func(t *testing.T) {
@@ -134,20 +134,20 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		}
 	}
 	if c := got.header["Cookie"]; strings.Join(c, "; ") != "a=1; b=2" {
-		t.Errorf("cookies %q", c)
+		t.Errorf("the upstream got the cookies %q, want \"a=1; b=2\"", c)
 	}
 	if got.uri != chatPath+"?beta=true" {
-		t.Errorf("uri %s", got.uri)
+		t.Errorf("the upstream got the path %s, want %s?beta=true", got.uri, chatPath)
 	}
 	if c := res.Header["Set-Cookie"]; len(c) != 2 || res.Header.Get("X-Ratelimit-Remaining") != "7" {
-		t.Errorf("answer's headers %v", res.Header)
+		t.Errorf("the reply has the header %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
 	}
 	if res.Header.Get("Precept-Session") != "mine" || !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
-		t.Errorf("precept's headers %v", res.Header)
+		t.Errorf("the reply has the header %v, want Precept-Session: mine and a request id with req_", res.Header)
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
-			t.Errorf("%s reveals the arm to an agent", k)
+			t.Errorf("the reply has the header %s, which shows the arm to an agent; want no such header", k)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("%d: got %d %q %v", c.code, res.StatusCode, body, res.Header)
+			t.Errorf("upstream status %d: the client got %d %q %v, want the status, body %q and headers of the upstream", c.code, res.StatusCode, body, res.Header, c.body)
 		}
 		if up.count() != 1 {
 			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
@@ -189,7 +189,7 @@ func TestGzipResponsePassesUnchanged(t *testing.T) {
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
-		t.Errorf("a gzip answer was changed: %v", res.Header)
+		t.Errorf("the client got another body than the upstream's gzip; header %v, want Content-Encoding: gzip", res.Header)
 	}
 	var req bytes.Buffer
 	z = gzip.NewWriter(&req)
@@ -205,11 +205,11 @@ func TestGzipResponsePassesUnchanged(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("a gzip body with a match: %q %v", got.body, got.header)
+		t.Errorf("a gzip body with a match: the upstream got %q with the header %v, want a plain body with lesson one", got.body, got.header)
 	}
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
 	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
-		t.Error("an unreadable encoding was changed")
+		t.Errorf("an unreadable encoding: the upstream got %q with the header %v, want the client's bytes as zstd", got.body, got.header)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestStreamIsForwardedAsItArrives(t *testing.T) {
 	})
 	r := newRig(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
-		t.Errorf("got %q", got)
+		t.Errorf("the client got %q, want %q", got, text)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestFlushesEachChunk(t *testing.T) {
 		}
 		line, err := br.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-			t.Fatalf("chunk %d: %q %v", i, line, err)
+			t.Fatalf("chunk %d is %q with the error %v, want \"data: %d\"", i, line, err, i)
 		}
 		_, _ = br.ReadString('\n')
 	}
@@ -274,7 +274,7 @@ func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
 	})
 	r := newRig(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
-		t.Errorf("got %d bytes", len(got))
+		t.Errorf("the client got %d bytes, want the line of %d bytes and [DONE]", len(got), len(line))
 	}
 }
 
@@ -295,7 +295,7 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 	defer res.Body.Close()
 	got, err := io.ReadAll(res.Body)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a cut stream ended with %v after %q", err, got)
+		t.Errorf("a cut stream ended with %v after %q, want an unexpected EOF", err, got)
 	}
 	if strings.Contains(string(got), "DONE") {
 		t.Error("the stream has an end that the upstream did not send")
@@ -349,7 +349,7 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if got, err := io.ReadAll(res.Body); err == nil || string(got) != ": keep-alive\n\n" {
-		t.Errorf("ended with %v after %q", err, got)
+		t.Errorf("an idle stream ended with %v after %q, want an error after one keep-alive line", err, got)
 	}
 }
 
@@ -370,11 +370,11 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
-		t.Fatalf("answer %q %v", line, err)
+		t.Fatalf("the answer to Expect is %q with the error %v, want status 200", line, err)
 	}
 	got := up.last(t)
 	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-		t.Errorf("trailer %v body %q", got.trailer, got.body)
+		t.Errorf("the upstream got the trailer %v and the body %q, want X-Sum: 42 and lesson one", got.trailer, got.body)
 	}
 }
 
@@ -398,7 +398,7 @@ func TestUnsendableTrailersAreDropped(t *testing.T) {
 		}
 		got := up.last(t)
 		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-			t.Errorf("%s: trailer %v body %q", trailer, got.trailer, got.body)
+			t.Errorf("%s: the upstream got the trailer %v and the body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
 		}
 	}
 }
@@ -429,7 +429,7 @@ func TestPipelinedKeepsOrder(t *testing.T) {
 		}
 		b, _ := io.ReadAll(res.Body)
 		if want := fmt.Sprintf("number %d\"", i); !strings.Contains(string(b), want) {
-			t.Fatalf("answer %d is %q", i, b)
+			t.Fatalf("answer %d is %q, want %q in it", i, b, want)
 		}
 	}
 }
@@ -439,7 +439,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("too large: %d %s", res.StatusCode, body)
+		t.Errorf("a body beyond the limit: status %d %s, want 413 with precept_error", res.StatusCode, body)
 	}
 	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
@@ -453,7 +453,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	fmt.Fprint(c, "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
 	line, _ := bufio.NewReader(c).ReadString('\n')
 	if !strings.Contains(line, "405") {
-		t.Errorf("CONNECT: %q", line)
+		t.Errorf("CONNECT is answered with %q, want 405", line)
 	}
 	if up.count() != 0 {
 		t.Errorf("%d requests reached the upstream, want 0", up.count())
@@ -461,7 +461,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up.Close()
 	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("upstream down: %d %s", res.StatusCode, body)
+		t.Errorf("with the upstream down the client got %d %s, want 502 with precept_error", res.StatusCode, body)
 	}
 }
 
@@ -470,7 +470,7 @@ func TestSilentUpstreamIsAGatewayTimeout(t *testing.T) {
 	r := newRig(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("got %d %s", res.StatusCode, body)
+		t.Errorf("a silent upstream: status %d %s, want 504 with precept_error", res.StatusCode, body)
 	}
 }
 
@@ -495,7 +495,7 @@ func TestTargetResolvesPaths(t *testing.T) {
 	}
 	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {
 		if _, err := proxy.NewTarget("x", bad); err == nil {
-			t.Errorf("%q passed", bad)
+			t.Errorf("NewTarget(%q) returned no error, want one", bad)
 		}
 	}
 }

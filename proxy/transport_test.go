@@ -121,7 +121,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			old.waitForOpen(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("the request that was under way ended with %q, %v", rest, err)
+				t.Errorf("the request in progress ended with %q, %v; want \"first, last\"", rest, err)
 			}
 			old.waitForOpen(t, 0)
 

@@ -34,21 +34,21 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 			side.past = append(slices.Clip(side.past), pastItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
 			body := side.body()
 			if r.send(t, "POST", s.path(), h, body); string(up.last(t).body) != body {
-				t.Errorf("the summary's request was changed: %s", up.last(t).body)
+				t.Errorf("the request for a summary is %s at the upstream, want the client's bytes", up.last(t).body)
 			}
 			s.past = []pastItem{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
 			_, call, list := s.sendNext(t, r, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
-				t.Errorf("after the compaction: %s", list)
+				t.Errorf("after the compaction the list is %s, want lesson one once, after the user's words", list)
 			}
 			s.addCall(call, "ls", "x", false)
 			_, _, next := s.sendNext(t, r, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
-				t.Errorf("the turn after it:\n%s\n%s", list, next)
+				t.Errorf("the list of the turn after the compaction is\n%s\nwant lesson one once, after the earlier list\n%s", next, list)
 			}
 			x := keptIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
-				t.Errorf("%d exchanges", n)
+				t.Errorf("got %d exchanges, want 5, the last of turn 5", n)
 			}
 		})
 	}
@@ -95,12 +95,12 @@ func TestSideRequestsPassUnchanged(t *testing.T) {
 		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
-			t.Errorf("%s: skip %q", c.name, skip)
+			t.Errorf("%s: Precept-Skip is %q, want a side request: %t", c.name, skip, c.side)
 		}
 	}
 	x := keptIn(t, r, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
-		t.Errorf("%d exchanges: %v", len(x), x)
+		t.Errorf("got the %d exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 		if got := up.last(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("%s: %q %s", system, res.Header.Get("Precept-Skip"), got)
+			t.Errorf("%s: Precept-Skip is %q, want side:; the upstream got %q, want the client's bytes", system, res.Header.Get("Precept-Skip"), got)
 		}
 	}
 	if n := total(r.Parts().Metrics.Series("sessions")); n != 0 {
@@ -214,7 +214,7 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 	}
 	if loops != 1 || complete != 3 {
-		t.Errorf("%d loops, %d complete exchanges", loops, complete)
+		t.Errorf("got %d loops, want 1; %d complete exchanges, want 3", loops, complete)
 	}
 }
 
@@ -242,13 +242,13 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 				s := newSpeaker(api, "do alpha")
 				_, call, _ := s.sendNext(t, r, h)
 				if n := up.count(); n != 2 || string(up.last(t).body) != s.body() {
-					t.Errorf("%d requests, the last one %s", n, up.last(t).body)
+					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want the client's bytes", n, up.last(t).body)
 				}
 				s.addCall(call, "ls", "x", false)
 				s.user("alpha again")
 				s.sendNext(t, r, h)
 				if n := up.count(); n != 3 {
-					t.Errorf("the session is injected into again: %d requests", n)
+					t.Errorf("the upstream got %d requests, want 3: the session must get no further block", n)
 				}
 				always.Store(true)
 				body := newSpeaker(api, "do alpha").body()

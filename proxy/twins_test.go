@@ -85,7 +85,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 				}
 				for k := c.from; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d is %v", i, turns)
+						t.Errorf("conversation %d has the sessions %v, want one session in both turns", i, turns)
 					}
 				}
 			}
@@ -97,14 +97,14 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 			}
 			up.mu.Unlock()
 			if len(distinct) != n || lessons != 3*n || loops != n {
-				t.Errorf("%d sessions, %d lessons, %d warnings", len(distinct), lessons, loops)
+				t.Errorf("got %d sessions, want %d; %d lessons, want %d; %d warnings, want %d", len(distinct), n, lessons, 3*n, loops, n)
 			}
 			m := r.Parts().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
-				t.Errorf("%v sessions counted", got)
+				t.Errorf("precept_sessions{new} is %v, want %v", got, n)
 			}
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
-				t.Errorf("%v injections counted", got)
+				t.Errorf("the counter of injections is %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
 				t.Errorf("%v sessions left out of the experiment, not %v", got, c.excluded)

@@ -47,7 +47,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	}
 	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
 	if res.StatusCode != http.StatusOK {
-		p.t.Fatalf("status %d: %s", res.StatusCode, got)
+		p.t.Fatalf("status %d, want 200: %s", res.StatusCode, got)
 	}
 	p.session = res.Header.Get("Precept-Session")
 	var there struct{ Messages []json.RawMessage }
@@ -129,7 +129,7 @@ func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 			}
 			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], messageOf("assistant", answer), messageOf("user", "Now the parser"), messageOf("assistant", `{"plan": `)})
 			if p.session != name {
-				t.Error("the second turn is of another session")
+				t.Errorf("the second turn has session %q, want %q", p.session, name)
 			}
 			p.holds("the second turn", b, "[one]", 0)
 			p.holds("the second turn", b, "[two]", 2)
@@ -151,7 +151,7 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p.extends("the second turn", a, b)
 	p.holds("the second turn", b, "[one]", 5)
 	if p.session != name {
-		t.Error("the second turn is of another session")
+		t.Errorf("the second turn has session %q, want %q", p.session, name)
 	}
 
 	// Examples before a person's own words are no task.
@@ -173,7 +173,7 @@ func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
 	b := p.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
 	p.extends("the next step", a, b)
 	if p.session != name {
-		t.Error("the next step is of another session")
+		t.Errorf("the next step has session %q, want %q", p.session, name)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				p.extends(fmt.Sprint("turn ", i), before, got)
 				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if before = got; name != "" && p.session != name {
-					t.Errorf("turn %d is of another session", i)
+					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
 				}
 				name = p.session
 				id := kept
@@ -249,7 +249,7 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 					t.Errorf("turn %d: the block is not before the words: %s", i, got[1])
 				}
 				if name != "" && p.session != name {
-					t.Errorf("turn %d is of another session", i)
+					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
 				}
 				name = p.session
 				if way == "calls" {

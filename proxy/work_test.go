@@ -86,7 +86,7 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 	}
 	r.commits(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("one commit in two lengths: %+v", p)
+		t.Errorf("feedback on one commit in two lengths got %+v, want the sessions c and b", p)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
 		r.commits(t, named(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
-		t.Errorf("of a run: %+v", p)
+		t.Errorf("feedback on the commit of a run got %+v, want the run nightly and no sessions", p)
 	}
 }
 

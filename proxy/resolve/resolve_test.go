@@ -146,7 +146,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	c := newClient(t)
 	one, two := c.turn(first, firstAnswer), c.turn(first, "another")
 	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
-		t.Errorf("the sessions are %s and %s", one.Name, two.Name)
+		t.Errorf("the sessions of equal first requests are %s and %s, want two new sessions", one.Name, two.Name)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestNameFindsItsSession(t *testing.T) {
 	one := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	two := c.turn(second, "done", "Precept-Session", "mine")
 	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
-		t.Errorf("%q begins a session: %v", two.Name, two.New)
+		t.Errorf("the second request with a name has session %q, new: %v, method %v; want the session \"mine\" of the first, found by its header", two.Name, two.New, two.Thread.Method)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestEchoFindsItsSession(t *testing.T) {
 	one := c.turn(first, firstAnswer)
 	two := c.turn(second, "done")
 	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
-		t.Errorf("the second turn is of %s, found by %s", two.Name, two.Thread.Method)
+		t.Errorf("the second turn has session %s, found by %s; want %s, found by %s", two.Name, two.Thread.Method, one.Name, session.ByEcho)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 	one := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
 	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Record.Unit.IsRun || one.Unit.Record.Unit.Members != 2 {
-		t.Errorf("the units are %p and %p", one.Unit, two.Unit)
+		t.Errorf("the two sessions of a run have the units %p and %p, want one unit with two members", one.Unit, two.Unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
 		t.Error("feedback does not find the run")
@@ -187,7 +187,7 @@ func TestSubAgentDrawsThroughItsParent(t *testing.T) {
 	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session || sub.Unit != parent.Session || sub.Name != "mine" {
-		t.Errorf("the sub-agent has session %s, unit %p", sub.Name, sub.Unit)
+		t.Errorf("the sub-agent has session %s and unit %p, want a session \"mine\" of its own and the unit %p of its parent", sub.Name, sub.Unit, parent.Session)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 	c.turn(first, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" || c.drawn == 0 {
-		t.Errorf("the side request has session %v, reason %q, name %q", res.Session, res.Side, res.Name)
+		t.Errorf("the side request has session %v, reason %q and name %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 	c.store.away = true
 	res := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("excluded: %v", res.Excluded)
+		t.Errorf("a session with a late backend is excluded for %v, want %v", res.Excluded, label.ExcludedLate)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 	c.store.away = true
 	res := c.turn(second, "done")
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("new: %v, excluded: %v", res.New, res.Excluded)
+		t.Errorf("a session with a late echo lookup is new: %v, want true; excluded for %v, want %v", res.New, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Error("a first request without a look-up is excluded from the experiment")
@@ -227,7 +227,7 @@ func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	one := c.turn(first, firstAnswer)
 	c.store.away = true
 	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
-		t.Errorf("excluded: %v", two.Excluded)
+		t.Errorf("a session in memory is excluded for %v, want no exclusion", two.Excluded)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
 	c.unsure = true
 	res := c.turn(first, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("excluded: %v", res.Excluded)
+		t.Errorf("a session with a salt of no fleet is excluded for %v, want %v", res.Excluded, label.ExcludedKeys)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	before := c.store.read
 	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
-		t.Errorf("read again %d times, moved %v", c.store.read-before, res.Moved)
+		t.Errorf("the session was read %d times, want at least 1; moved: %v, want true", c.store.read-before, res.Moved)
 	}
 }
 
@@ -263,14 +263,14 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		c.store.full = true
 		_, res := c.resolveChat(first, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: session %v, unit %v, excluded %v, name %q", name, res.Session, res.Unit, res.Excluded, res.Name)
+			t.Errorf("%s: got session %v, unit %v, excluded for %v, name %q; want a name only, excluded for %v", name, res.Session, res.Unit, res.Excluded, res.Name, label.ExcludedBusy)
 		}
 		if n := c.store.held(); n != pins || old.Unit.Record.Unit.Members != members {
 			t.Errorf("%s: %d pins and %d members, want %d and %d", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
 		goesOn := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		if goesOn.Session != old.Session || len(goesOn.Excluded) != 0 {
-			t.Errorf("%s: the session that continues is %v, excluded %v", name, goesOn.Session, goesOn.Excluded)
+			t.Errorf("%s: the old conversation has session %v, want %v; excluded for %v, want no exclusion", name, goesOn.Session, old.Session, goesOn.Excluded)
 		}
 		c.store.full = false
 		if res = c.turn(first, firstAnswer, headers...); res.Session == nil || !res.New {
@@ -300,6 +300,6 @@ func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
 	res := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.held(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
-		t.Errorf("%d pins are held", n)
+		t.Errorf("%d pins are held, want 2: one of the session and one of its unit", n)
 	}
 }
