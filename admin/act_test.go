@@ -75,7 +75,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 			// The journal names the author by the digest of the token.
 			calls := strings.Replace(c.calls, "WHO", byToken(), 1)
 			if text := body(t, res); res.StatusCode != c.status || keeper.calls != calls {
-				t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.calls)
+				t.Errorf("status %d %s, want %d; the keeper got the calls %q, want %q", res.StatusCode, text, c.status, keeper.calls, calls)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
-		t.Error("GET retires")
+		t.Error("GET /api/lessons/a/retire has status 200, want a refusal: only POST retires a lesson")
 	}
 	if keeper.calls != "" {
 		t.Errorf("got the calls %q, want none", keeper.calls)

@@ -235,7 +235,7 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 					t.Errorf(`%s, %s %s: got %d, want status 401 or status 403 or status 429 or status 404 and path with the prefix "/static/"`, name, method, path, res.StatusCode)
 				}
 				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
-					t.Errorf("%s, %s %s echoes the key: %s", name, method, path, text)
+					t.Errorf("%s, %s %s: the answer holds the key, want an answer without the key: %s", name, method, path, text)
 				}
 			}
 		}
@@ -326,7 +326,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		t.Errorf("%d of 1000 requests were throttled, want all except %d", throttled, failuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
-		t.Errorf("%d lines in the log:\n%s", lines, f.log)
+		t.Errorf("the log has %d lines, want 1:\n%s", lines, f.log)
 	}
 	f.now = f.now.Add(2 * time.Minute)
 	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
@@ -389,7 +389,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	})
 	for h := range preflight.Header {
 		if strings.HasPrefix(h, "Access-Control-") {
-			t.Errorf("a preflight is answered with %s", h)
+			t.Errorf("the answer to a preflight has the header %s, want no CORS header", h)
 		}
 	}
 	if preflight.StatusCode < 400 {
@@ -414,15 +414,15 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 		h := f.do(t, "GET", path, nil).Header
 		csp := h.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: CSP %q", path, csp)
+			t.Errorf("%s: the content security policy is %q, want default-src 'none' without unsafe and *", path, csp)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
-				t.Errorf("%s: %s is %q", path, name, h.Get(name))
+				t.Errorf("%s: the header %s is %q, want %q", path, name, h.Get(name), want)
 			}
 		}
 		if h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: CORS", path)
+			t.Errorf("%s: Access-Control-Allow-Origin is %q, want no such header", path, h.Get("Access-Control-Allow-Origin"))
 		}
 	}
 }
@@ -438,7 +438,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 	again, _ := f.browser(t)
 	if again.Value == cookie.Value {
-		t.Error("two logins have one session")
+		t.Error("two logins have the same session, want two sessions")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
@@ -504,11 +504,11 @@ func TestReportAPI(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
 	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.asked != want {
-		t.Errorf("asked for %+v", f.reports.asked)
+		t.Errorf("the report was asked for with %+v, want %+v", f.reports.asked, want)
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("%v, %s", err, res.Header.Get("Content-Type"))
+		t.Fatalf("the answer is no JSON (%v) or has the content type %q, want application/json", err, res.Header.Get("Content-Type"))
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
@@ -517,7 +517,7 @@ func TestReportAPI(t *testing.T) {
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
 	if f.reports.asked != (Query{Tenant: "default"}) {
-		t.Errorf("asked for %+v", f.reports.asked)
+		t.Errorf("the report was asked for with %+v, want the tenant default only", f.reports.asked)
 	}
 	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {

@@ -111,7 +111,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
 			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s, %v: %d %s", at, c.err, res.StatusCode, text)
+				t.Errorf("/api%s with the fault %v: status %d %s, want %d with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
 			}
 			res = serve(h, at, cookie)
 			_, main, _ := strings.Cut(textOf(res), "<main")
@@ -176,7 +176,7 @@ func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
-					t.Errorf("%s of %.30q at %s: %d %.200s", c.key, v, c.at, res.StatusCode, text)
+					t.Errorf("%s of %.30q at %s: status %d %.200s, want %d; a refusal names the parameter", c.key, v, c.at, res.StatusCode, text, status)
 				}
 			}
 		}

@@ -27,7 +27,7 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 			t.Errorf("%d sessions a side: got the difference %+v, want 1 and an interval: %t", each, d, want)
 		}
 		if want && *d.Low <= 0 {
-			t.Errorf("%d sessions a side: the interval of a difference of 1 begins at %v", each, *d.Low)
+			t.Errorf("%d sessions a side: the interval of a difference of 1 begins at %v, want above 0", each, *d.Low)
 		}
 	}
 }

@@ -24,13 +24,13 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 		if h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s %s, %s: headers %v", method, path, who, h)
+			t.Errorf("%s %s, %s: the headers are %v, want no-store, nosniff, DENY, a strict policy and no CORS", method, path, who, h)
 		}
 		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
-			t.Errorf("%s %s, %s: the response requests a token: %v", method, path, who, got)
+			t.Errorf("%s %s, %s: the response requests a token: %v, want only with status 401", method, path, who, got)
 		}
 		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
-			t.Errorf("%s %s, %s: the response is %.100s", method, path, who, text)
+			t.Errorf("%s %s, %s: the response is %.100s, want an error in JSON", method, path, who, text)
 		}
 	}
 	routes := 0
@@ -63,7 +63,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 	}
 	if routes < 30 || keeper.calls != "" {
-		t.Errorf("%d routes are tested; the keeper got the calls %q", routes, keeper.calls)
+		t.Errorf("%d routes are tested, want at least 30; the keeper got the calls %q, want none", routes, keeper.calls)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }

@@ -32,10 +32,10 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 			t.Errorf(`%s: got status %d, text %s, want status 503 and (text with "the data could not be deleted completely" or text with "The data could not be deleted completely")`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
-			t.Errorf("%s: a page: %v", accept, page)
+			t.Errorf("%s: the answer is a page: %v, want a page for a browser only", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("%s: request %q, log %s", accept, id, log)
+			t.Errorf("%s: request id %q, want an id that is also in the log with the fault, once: %s", accept, id, log)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 		}
 	}
 	if f.log.Len() > 0 {
-		t.Errorf("the log: %s", f.log)
+		t.Errorf("the log has %s, want no line", f.log)
 	}
 }
 
@@ -112,17 +112,17 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	latest := f.audit.latest()
 	if len(latest) != auditShown || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
-		t.Errorf("%d are kept, the newest %+v, %+v", len(latest), latest[0], latest[1])
+		t.Errorf("%d entries are kept, want %d; the newest are %+v and %+v, want word pause and POST /old", len(latest), auditShown, latest[0], latest[1])
 	}
 	for range 3 * auditShown {
 		f.do(t, "POST", "/api/lessons/word/retire", bearer(token))
 	}
 	if latest = f.audit.latest(); len(latest) != auditShown || latest[auditShown-1].Detail != "word retire" || len(f.audit.list) > 2*auditShown {
-		t.Errorf("%d are kept, %d held", len(latest), len(f.audit.list))
+		t.Errorf("%d entries are shown, want %d; %d are in memory, want at most %d", len(latest), auditShown, len(f.audit.list), 2*auditShown)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*auditShown {
-		t.Errorf("%v, %d lines", err, strings.Count(string(text), "\n"))
+		t.Errorf("the file has %d lines, want %d: %v", strings.Count(string(text), "\n"), 3+5000+1+3*auditShown, err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -133,6 +133,6 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	f = newFixture(t, func(o *Options) { o.DataDir = dir })
 	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
-		t.Errorf("%d, %d kept, log %s", res.StatusCode, len(f.audit.latest()), f.log)
+		t.Errorf("status %d, want 200; %d entries are kept, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
 	}
 }

@@ -79,14 +79,14 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 		truth := func(string) (float64, bool) { return far, true }
 		got, ticks := plots(t, rows, truth, "/lessons?zoom="+scale)
 		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
-			t.Fatalf("%d rows of %d, %d ticks", len(got), len(rows), ticks)
+			t.Fatalf("the plot has %d rows, want %d; it has %d ticks, want 3 to 12", len(got), len(rows), ticks)
 		}
 		for _, p := range got {
 			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.at < p.lo || p.at > p.hi {
 				t.Fatalf("got %+v, want bounds and true effect from 0 to 240, lower bound <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.at) {
-				t.Fatalf("an effect is outside of its axis: %+v", p)
+				t.Fatalf("an effect is outside of the axis, want inside: %+v", p)
 			}
 		}
 	})
@@ -107,22 +107,22 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 	usual, wide := at("")
 	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.at) {
-		t.Errorf("fitted: %+v, %+v", usual, wide)
+		t.Errorf("fitted scale: the usual interval is %+v, want 60 wide and whole; the wide interval is %+v, want cut at both ends", usual, wide)
 	}
 	if usual, wide = at("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
-		t.Errorf("whole intervals: %+v, %+v", usual, wide)
+		t.Errorf("scale of all: the usual interval is %+v, want at most 20 wide; the wide interval is %+v, want whole", usual, wide)
 	}
 	if usual, _ = at("1"); !math.IsNaN(usual.at) || usual.cutLow || !usual.cutHigh {
-		t.Errorf("an effect of 4 points on a scale of 1: %+v", usual)
+		t.Errorf("an effect of 4 points on a scale of 1 is %+v, want cut at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
 		if usual, wide = at(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
-			t.Errorf("a scale of %s is taken: %+v, %+v", scale, usual, wide)
+			t.Errorf("the scale %s gives %+v and %+v, want the fitted scale", scale, usual, wide)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }
 	if got, _ := plots(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
-		t.Errorf("the true effect is outside of the axis: %+v", got[0])
+		t.Errorf("the true effect is %+v, want inside of the axis", got[0])
 	}
 }
 

@@ -46,10 +46,10 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 			})
 			text := body(t, res)
 			if res.StatusCode != c.status || forgetter.asked != c.asked {
-				t.Errorf("%d %s, asked %q", res.StatusCode, text, forgetter.asked)
+				t.Errorf("status %d %s, want %d; the forgetter got %q, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
 			}
 			if c.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
-				t.Errorf("answer %s", text)
+				t.Errorf("the answer is %s, want {\"forgotten\":3}", text)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/forget", bearer(token)); res.StatusCode == http.StatusOK {
-		t.Error("GET forgets")
+		t.Error("GET /api/forget has status 200, want a refusal: only POST forgets")
 	}
 	if forgetter.asked != "" {
 		t.Errorf("got the forgotten sessions %q, want none", forgetter.asked)

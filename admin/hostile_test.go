@@ -49,7 +49,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
-					t.Errorf("%q on %s leads to %q", hostile, at, link)
+					t.Errorf("%q on %s leads to %q, want a link inside the dashboard", hostile, at, link)
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
@@ -103,7 +103,7 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 		out[name] = page
 	}
 	if f.requests != word {
-		t.Errorf("the page of the session %q asks for %q", word, f.requests)
+		t.Errorf("the page of the session %q reads the session %q, want equal names", word, f.requests)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+requests, nil))
 	f.fail = true
@@ -130,7 +130,7 @@ func parsePage(t *testing.T, res *http.Response) (p pageSeen) {
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("%s: %d %s, %v", res.Request.URL, res.StatusCode, res.Header.Get("Content-Type"), err)
+		t.Fatalf("%s: status %d %s, want a page of HTML: %v", res.Request.URL, res.StatusCode, res.Header.Get("Content-Type"), err)
 	}
 	var text strings.Builder
 	for n := range root.Descendants() {

@@ -155,7 +155,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			}
 		}
 		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
-			t.Errorf("the login page: %s", bad)
+			t.Errorf("the login page has the fault %s, want no fault", bad)
 		}
 	}
 }
@@ -247,10 +247,10 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		for key, value := range asked {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
-				t.Errorf("%s: %s is shown as %q, asked was %q", path, key, fields[key], value)
+				t.Errorf("%s: the field %s shows %q, want %q", path, key, fields[key], value)
 			}
 			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
-				t.Errorf("%s: with the filter %s the tenant is %q, and the link to clear the filters is %q", path, key, fields["tenant"], clear)
+				t.Errorf("%s: with the filter %s the tenant is %q, want acme; the link to clear the filters is %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
 			}
 		}
 	}

@@ -41,6 +41,6 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	slices.Sort(described)
 	slices.Sort(there)
 	if len(there) < 8 || !slices.Equal(described, there) {
-		t.Errorf("described:\n%s\nthere:\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
+		t.Errorf("the description has the routes\n%s\nwant the routes of the router\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
 	}
 }

@@ -140,7 +140,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "[another]") {
-		t.Error("another lesson of the block is shown")
+		t.Error("the page shows another lesson of the block, want only its own lesson")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 	}
 	raw := get("/lessons/helpful")
 	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
-		t.Error("the text of a lesson is markup")
+		t.Error("the page holds the text of a lesson as markup, want escaped text")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -203,11 +203,11 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	}
 	for back, want := range map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"} {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
-			t.Errorf("back to %q: %d %s", back, res.StatusCode, res.Header.Get("Location"))
+			t.Errorf("back to %q: status %d to %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
 	if keeper.calls != "helpful pause 0 0 "+byToken() {
-		t.Errorf("calls of the keeper: %q", keeper.calls)
+		t.Errorf("the keeper got the calls %q, want one pause of helpful", keeper.calls)
 	}
 	see := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -235,19 +235,19 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
 	if b.js(t, painted) != "true" {
-		t.Error("the chart is empty")
+		t.Error("the chart is empty, want painted pixels")
 	}
 	before := b.js(t, `getComputedStyle(document.body).backgroundColor`)
 	b.js(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
 	if after := b.js(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.js(t, painted) != "true" {
-		t.Errorf("the switch of themes: %s", after)
+		t.Errorf("after the switch of themes the background is %s, want another colour than %s and a painted chart", after, before)
 	}
 	b.do(t,
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if keeper.calls != "helpful pause 0 0 "+byToken() {
-		t.Errorf("calls of the keeper: %q", keeper.calls)
+		t.Errorf("the keeper got the calls %q, want one pause of helpful", keeper.calls)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the next page does not have the selected theme")

@@ -61,7 +61,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 	}
 	first := get("")
 	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2002") {
-		t.Errorf("%d rows on the first page", len(got))
+		t.Errorf("the first page has %d rows, want %d and the text \"1 to 100 of 2002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.asked.Bands {
 		t.Error("the sparklines have no data")
@@ -112,10 +112,10 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		}
 		b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
 		if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-			t.Errorf("at %d px the page is %s wide", width, got)
+			t.Errorf("at %d px the page is %s px wide, want the width of the screen", width, got)
 		}
 		if got := b.js(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
-			t.Errorf("at %d px, %s px of the table are outside of the screen", width, got)
+			t.Errorf("at %d px, %s px of the table are outside of the screen, want 0", width, got)
 		}
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))

@@ -77,11 +77,11 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		holds(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("%s, folded: %v", e.Kind, !folded)
+			t.Errorf("%s is folded: %v, want %v", e.Kind, !folded, folded)
 		}
 		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
 			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
-			t.Errorf("%s shows a false statement:\n%s", e.Kind, page)
+			t.Errorf("%s shows a fact that the entry lacks, want only facts of the entry:\n%s", e.Kind, page)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestOnlyNewestPageRefreshes(t *testing.T) {
 		}
 		page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
 		if got := strings.Contains(page, `id="refresh"`) && strings.Contains(page, `id="stale"`); got != live {
-			t.Errorf("%s is live: %v", target, got)
+			t.Errorf("%s refreshes itself: %v, want %v", target, got, live)
 		}
 	}
 }

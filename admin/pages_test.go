@@ -60,7 +60,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		}
 	}
 	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
-		t.Error("an invalid price of the query replaces the configured price")
+		t.Error("an invalid price of the query replaces the configured price, want cost 4.00")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
@@ -85,7 +85,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		t.Error("there is no chart of a lesson")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
-		t.Error("effects at everything are drawn for a window")
+		t.Error("a page with a window of 7 days shows the effects since the start of the server, want none")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
 	for i := range 5000 {
@@ -95,7 +95,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 	}
 	effects := h.effects(historyKey{Tenant: "a"})
 	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.seen) > historyKeys {
-		t.Errorf("%d effects, %d keys", len(effects), len(h.seen))
+		t.Errorf("%d effects are kept, want %d to %d; %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.seen), historyKeys)
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
 		t.Error("the stored effects do not cover the time from the start to now")
@@ -139,7 +139,7 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `id="candidate-helpful"`) {
-		t.Error("an active lesson is in the queue")
+		t.Error("an active lesson is in the queue, want only candidates")
 	}
 	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
@@ -183,7 +183,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.calls, "waiting reject 0 0 operator ") {
-		t.Errorf("asked %q", keeper.calls)
+		t.Errorf("the keeper got the calls %q, want a rejection of waiting first", keeper.calls)
 	}
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows the candidates %s, want candidate-newer", got)
@@ -193,7 +193,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.calls, "newer approve 0 0 operator ") {
-		t.Errorf("asked %q", keeper.calls)
+		t.Errorf("the keeper got the calls %q, want an approval of newer first", keeper.calls)
 	}
 	if got := b.complaints(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
@@ -215,10 +215,10 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-				t.Errorf("%s at %d px is %s wide", path, width, got)
+				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
 			}
 			if got := b.js(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
-				t.Errorf("%s at %d px: a column is outside of the screen", path, width)
+				t.Errorf("%s at %d px: a column is outside of the screen, want all columns inside", path, width)
 			}
 		}
 	}

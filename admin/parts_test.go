@@ -40,7 +40,7 @@ func TestEnsureToken(t *testing.T) {
 	}
 	again, fresh, err := EnsureToken(dir, &counting{n: 99})
 	if err != nil || fresh || again != first {
-		t.Fatalf("the second start: %q, %v, %v", again, fresh, err)
+		t.Fatalf("the second start has the token %q, new: %v, error %v; want the first token", again, fresh, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode of the token file is %v, want 0o600", info.Mode())
@@ -103,7 +103,7 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 		}
 	}
 	if len(th.byIP) > throttledIPs {
-		t.Errorf("%d addresses are remembered", len(th.byIP))
+		t.Errorf("%d addresses are remembered, want at most %d", len(th.byIP), throttledIPs)
 	}
 	if lines > 2 {
 		t.Errorf("got %d log lines in ten seconds, want at most 2", lines)
@@ -118,7 +118,7 @@ func TestThrottleDelayIsAtMostItsWindow(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			f := th.countWrong(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
 			if f.retryAfter < 0 || f.retryAfter > throttleWindow {
-				t.Fatalf("retry after %v", f.retryAfter)
+				t.Fatalf("the delay of a refusal is %v, want 0 to %v", f.retryAfter, throttleWindow)
 			}
 		}
 	})
@@ -141,7 +141,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		ids[id] = true
 	}
 	if len(s.byID) != maxSessions {
-		t.Errorf("%d sessions are kept", len(s.byID))
+		t.Errorf("%d sessions are kept, want %d", len(s.byID), maxSessions)
 	}
 	if _, ok := s.get(first); ok {
 		t.Error("the oldest one is still there")
@@ -175,7 +175,7 @@ func TestParseWindow(t *testing.T) {
 	}
 	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
 		if got, err := ParseWindow(text); err == nil {
-			t.Errorf("%q is read as %v", text, got)
+			t.Errorf("ParseWindow(%q) = %v, want an error", text, got)
 		}
 	}
 }

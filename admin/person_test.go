@@ -52,12 +52,12 @@ func TestBrowserErrorsArePages(t *testing.T) {
 			}
 			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
-				t.Errorf("a program: %d %s", res.StatusCode, text)
+				t.Errorf("a program gets status %d %s, want %d with an error in JSON", res.StatusCode, text, c.status)
 			}
 		})
 	}
 	if text := body(t, f.do(t, "GET", "/api/report?window=soon", person)); !strings.HasPrefix(text, `{"error":`) {
-		t.Errorf("the API answers a browser %s", text)
+		t.Errorf("the API answers a browser with %s, want an error in JSON", text)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	} {
 		res := f.do(t, "POST", "/login", form(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
-			t.Errorf("%q leads to %d %q", next, res.StatusCode, got)
+			t.Errorf("the login with next=%q leads to %d %q, want 303 %q", next, res.StatusCode, got, want)
 		}
 	}
 	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
@@ -84,13 +84,13 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			r.Header.Set("Referer", from)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("a form of %s: %s", from, page)
+			t.Errorf("the form for %s holds the requested page: %v, want %v: %s", from, !want, want, page)
 		}
 	}
 	// A link of another site: the browser keeps the strict cookie back, and is asked once more.
 	far := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", far)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
-		t.Error("a link of another site asks a logged-in browser for the token")
+		t.Error("a link of another site asks a logged-in browser for the token, want a refresh of the page")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
-		t.Errorf("seen: %+v", keeper.seen)
+		t.Errorf("the keeper got the seen version %+v, want %+v", keeper.seen, want)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("a refresh empties a filter while a person types")
+		t.Error("a refresh empties a filter while a person types, want the typed value")
 	}
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
 		t.Error("inUse returns true for unchanged controls")

@@ -68,7 +68,7 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 	const want = `"days":[1777636800,1777636860,1777636920],"local":true,"series":[{"name":"Effect","colour":"--mark","values":[12.5,25,25],"lo":[5,5,5],"hi":[15,15,15]}]`
 	if !strings.Contains(page, want) {
 		_, chart, _ := strings.Cut(page, "data-chart=")
-		t.Errorf("the chart: %.400s", chart)
+		t.Errorf("the chart is %.400s, want %q in the page", chart, want)
 	}
 }
 
@@ -99,6 +99,6 @@ func TestLogoutRemovesTheCookie(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
-		t.Errorf("%v, to %q", c, res.Header.Get("Location"))
+		t.Errorf("the logout sets the cookies %v, want one empty cookie that has expired; it leads to %q, want /login", c, res.Header.Get("Location"))
 	}
 }

@@ -49,7 +49,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 		}
 	}
 	if looked < 10 || keeper.calls != "" {
-		t.Errorf("%d routes are tested; the keeper got the calls %q", looked, keeper.calls)
+		t.Errorf("%d routes are tested, want at least 10; the keeper got the calls %q, want none", looked, keeper.calls)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(lookToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
@@ -81,12 +81,12 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("%s shows a viewer the actions of operators", target)
+			t.Errorf("%s: want a page with the logout and the role of a viewer, and without actions of operators", target)
 		}
 	}
 	list := page("/sessions")
 	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
-		t.Error("the list links a viewer to the texts of sessions")
+		t.Error("the list has links to the texts of sessions, want none for a viewer")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
 		t.Error("a viewer reads a session, or gets no explanation")
@@ -98,7 +98,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		r.Header.Set(csrfHeader, csrf)
 	})
 	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.calls != "" {
-		t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.calls)
+		t.Errorf("status %d %s, want 403 with \"cannot change anything\"; the keeper got the calls %q, want none", res.StatusCode, text, keeper.calls)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	mark := func(token string) string {

@@ -64,7 +64,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || old || err != nil {
-					t.Errorf("%d, old %v, %v", n, old, err)
+					t.Errorf("the first value is %d, old: %v, error %v; want 1 and fresh", n, old, err)
 				}
 			})
 		}
@@ -78,7 +78,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || !old || err != nil {
-					t.Errorf("%d, old %v, %v", n, old, err)
+					t.Errorf("the value during a computation is %d, old: %v, error %v; want 1 and old", n, old, err)
 				}
 			})
 		}
@@ -88,7 +88,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 2 || old {
-			t.Errorf("the newer one: %d, old %v", n, old)
+			t.Errorf("the value after the computation is %d, old: %v; want 2 and fresh", n, old)
 		}
 		if n := b.made.Load(); n != 2 {
 			t.Errorf("got %d computations for 103 requests, want 2", n)
@@ -103,7 +103,7 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
 			if n, old, err := s.get(t.Context(), "first", 0); n != i+2 || old || err != nil {
-				t.Fatalf("asked %d times: %d, old %v, %v", i+1, n, old, err)
+				t.Fatalf("value %d of a fast computation is %d, old: %v, error %v; want %d and fresh", i+1, n, old, err, i+2)
 			}
 		}
 	})
@@ -115,17 +115,17 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
-			t.Errorf("before the first computation: %v", err)
+			t.Errorf("before the first computation: got the error %v, want %v", err, errComputing)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
 		now, other := time.Since(s.values["first"].made), time.Since(s.values["other"].made)
 		s.mu.Unlock()
 		if now > 2*time.Minute || other < 22*time.Hour {
-			t.Errorf("made %s ago, the other one %s", now, other)
+			t.Errorf("the first value is %s old, want at most 2m; the other value is %s old, want at least 22h", now, other)
 		}
 		if n := b.made.Load(); n > 24*60+61 {
-			t.Errorf("computed %d times in a day", n)
+			t.Errorf("the value was computed %d times in a day, want at most %d", n, 24*60+61)
 		}
 		for i := range 100 {
 			if _, _, err := s.get(t.Context(), strings.Repeat("x", i), 0); err != nil {
@@ -135,7 +135,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) > maxShared || s.values["first"] == nil || s.values["other"] != nil {
-			t.Errorf("%d values are kept", len(s.values))
+			t.Errorf("%d values are kept, want at most %d, with the first value and without the other", len(s.values), maxShared)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 	withShared(t, time.Second, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
-			t.Fatalf("got %d, %v", n, err)
+			t.Fatalf("got value %d with the error %v, want 1", n, err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
 			t.Fatalf("got error %v, want errComputing", err)
@@ -156,7 +156,7 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 		kept := len(s.values)
 		s.mu.Unlock()
 		if kept != 0 || b.made.Load() != 2 {
-			t.Errorf("%d values are kept after %d computations", kept, b.made.Load())
+			t.Errorf("%d values are kept, want 0; %d computations, want 2", kept, b.made.Load())
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
 		}
 		began := time.Now()
 		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errComputing) || time.Since(began) > 0 {
-			t.Errorf("got old %v, error %v after %s", old, err, time.Since(began))
+			t.Errorf("got old: %v, error %v after %s; want old and %v at once", old, err, time.Since(began), errComputing)
 		}
 	})
 }
@@ -197,23 +197,23 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
-			t.Errorf("a panic: %v", err)
+			t.Errorf("a panic gives the error %v, want an error that names the panic", err)
 		}
 		b.fails.Store(true)
 		time.Sleep(time.Second)
 		if _, _, err := s.get(t.Context(), "first", 0); err == nil || !strings.Contains(err.Error(), "flour") {
-			t.Errorf("a fault: %v", err)
+			t.Errorf("a fault gives the error %v, want an error with \"flour\"", err)
 		}
 		b.fails.Store(false)
 		time.Sleep(time.Second)
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n < 2 {
-			t.Errorf("afterwards: %d, %v", n, err)
+			t.Errorf("after the fault the value is %d, want at least 2: %v", n, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		b.takes = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled request: %v", err)
+			t.Errorf("a canceled request gives the error %v, want %v", err, context.Canceled)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		for path, rows := range map[string]int{"/": overviewRows + 1, "/lessons": rowsPerPage, "/lessons?page=3&sort=name": rowsPerPage, "/lessons/helpful": 0} {
 			page := get(path)
 			if n := strings.Count(page, `<th scope="row" class="name">`); n > rows {
-				t.Errorf("%s renders %d rows, %d are enough", path, n, rows)
+				t.Errorf("%s renders %d rows, want at most %d", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
 				t.Errorf("%s does not show the time of the report", path)
@@ -270,7 +270,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		began := time.Now()
 		page := get("/lessons")
 		if waited := time.Since(began); waited > patience {
-			t.Errorf("the page waited for %s", waited)
+			t.Errorf("the page waited for %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
 			t.Error("an old page has no note about its age, or does not load newer figures")

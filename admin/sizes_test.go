@@ -93,7 +93,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 	} {
 		page := onPage(t, c.target, c.change)
 		if len(page) > pageMost {
-			t.Errorf("%s: a page of %d KiB", name, len(page)>>10)
+			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, pageMost>>10)
 		}
 		holds(t, name, page[:min(len(page), pageMost)], c.wantText)
 	}

@@ -93,7 +93,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			b.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
 		if len(task.clicks) > 3 || b.js(t, task.then) != "true" {
-			t.Errorf("%s: after %d clicks: %s", name, len(task.clicks), b.js(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+			t.Errorf("%s: the task is not done after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.js(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
 	if got := b.complaints(); len(got) > 0 {

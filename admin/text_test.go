@@ -36,11 +36,11 @@ func TestCountKeepsDigits(t *testing.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := count(n)
 		if strings.ReplaceAll(text, "\u202f", "") != strconv.FormatInt(n, 10) {
-			t.Fatalf("%d is written %q", n, text)
+			t.Fatalf("%d is written %q, want the digits unchanged", n, text)
 		}
 		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), "\u202f") {
 			if i > 0 && len(group) != 3 || group == "" {
-				t.Fatalf("%d is written %q", n, text)
+				t.Fatalf("%d is written %q, want groups of three digits", n, text)
 			}
 		}
 	})
@@ -54,15 +54,15 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 		got, rest, left := strings.Cut(bounded(text, most), "\n… ")
 		if len(text) <= most {
 			if bounded(text, most) != text {
-				t.Fatalf("%q becomes %q", text, got)
+				t.Fatalf("bounded(%q) = %q, want the text unchanged", text, bounded(text, most))
 			}
 			return
 		}
 		if !strings.HasSuffix(bounded(text, most), " further bytes") || !utf8.ValidString(bounded(text, most)) {
-			t.Fatalf("%q becomes %q", text, bounded(text, most))
+			t.Fatalf("bounded(%q) = %q, want valid UTF-8 that ends with the number of further bytes", text, bounded(text, most))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > most || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-most)+" further bytes") {
-			t.Fatalf("%q becomes %q and %q", text, got, rest)
+			t.Fatalf("bounded(%q) keeps %q and counts %q; want a prefix of at most %d bytes, and the rest", text, got, rest, most)
 		}
 	})
 }
@@ -73,10 +73,10 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 		text := rapid.String().Draw(t, "text")
 		shown := visible(text)
 		if strings.IndexFunc(shown, hides) >= 0 {
-			t.Fatalf("%q is shown as %q", text, shown)
+			t.Fatalf("visible(%q) = %q, want no hidden character", text, shown)
 		}
 		if strings.IndexFunc(text, hides) < 0 && shown != text {
-			t.Fatalf("%q is shown as %q", text, shown)
+			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
 		}
 		if visible(shown) != shown {
 			t.Fatalf("%q is named twice: %q", shown, visible(shown))

@@ -34,7 +34,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {
-		t.Errorf("an unknown verdict: %+v", got)
+		t.Errorf("an unknown verdict has the advice %+v, want the group open without a next step", got)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
 	if got := advise(&running).Next; !strings.HasPrefix(got, "Wait: the trial is running.") {
-		t.Errorf("a trial that runs: %s", got)
+		t.Errorf("the advice for a running trial is %q, want \"Wait: the trial is running.\"", got)
 	}
 	running.Retire = "a newer one supersedes it"
 	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {
@@ -107,7 +107,7 @@ func TestVisibleShowsInvisibleSigns(t *testing.T) {
 			}
 		}
 		if !hidden && got != strings.ToValidUTF8(in, "\uFFFD") {
-			t.Errorf("%q becomes %q", in, got)
+			t.Errorf("visible(%q) = %q, want the text unchanged", in, got)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `popovertarget="def-truth"`) {
-		t.Error("the page shows a true effect outside of the demo")
+		t.Error("the page shows a true effect outside of the demo, want none")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
 		t.Error("rows are not ordered by effect, with unknown effects last")
@@ -91,14 +91,14 @@ func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {
-				t.Errorf("%s: the page holds %s", text, found)
+				t.Errorf("%s: the page holds %s, want only markup of the dashboard", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
-			t.Errorf("%s is in the page with its quote", text)
+			t.Errorf("the page holds %s with its quote, want an escaped quote", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
-			t.Errorf("%s: JSON holds a bare <", text)
+			t.Errorf("%s: the JSON holds a bare <, want an escaped <", text)
 		}
 	}
 }

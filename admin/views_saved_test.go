@@ -80,7 +80,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 		t.Error("the page of views has no view with filters and author")
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
-		t.Error("another tenant sees the view")
+		t.Error("another tenant sees the view, want no view")
 	}
 	if page := get("/sessions?verdict=good&view=" + id); !strings.Contains(page, "Update Bad sessions") {
 		t.Error("a changed filter offers no update of the open view")
@@ -88,7 +88,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 	post("/views/"+id+"/update", url.Values{"verdict": {"good"}})
 	post("/views/"+id+"/rename", url.Values{"name": {"Good sessions"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"Good sessions","query":"verdict=good"`) {
-		t.Errorf("after update and rename: got %s", text)
+		t.Errorf("after update and rename the views are %s, want Good sessions with verdict=good", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); res.StatusCode != http.StatusSeeOther {
 		t.Errorf("delete: got %d, want 303", res.StatusCode)

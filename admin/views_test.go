@@ -46,11 +46,11 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
 	var tr store.Transcript
 	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.TurnItems) != 3 || tr.Next != 3 {
-		t.Errorf("%d turns, next %d, %v", len(tr.TurnItems), tr.Next, err)
+		t.Errorf("got %d turns, want 3; the next page begins at %d, want 3: %v", len(tr.TurnItems), tr.Next, err)
 	}
 	var samples store.SampleList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {
-		t.Errorf("%d samples, %v", len(samples.Samples), err)
+		t.Errorf("got %d samples, want 4: %v", len(samples.Samples), err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	x.behind = true
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the server compares it so
-			t.Errorf("panic: %v", p)
+			t.Errorf("the panic is %v, want %v", p, http.ErrAbortHandler)
 		}
 	}()
 	get(t, f, "/api/export", http.StatusOK)
@@ -97,13 +97,13 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
-				t.Errorf("%s holds %q", target, bad)
+				t.Errorf("%s holds %q as markup, want text", target, bad)
 			}
 		}
 		scripts, handlers := markup(t, page)
 		for _, src := range scripts {
 			if !strings.HasPrefix(src, "/static/") {
-				t.Errorf("%s holds the script %q", target, src)
+				t.Errorf("%s holds the script %q, want a script of /static/ only", target, src)
 			}
 		}
 		if len(handlers) > 0 {
@@ -176,7 +176,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		return v
 	}
 	if r := post(page+"/rate", with("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
-		t.Fatalf("rate: %s to %s", r.Status, r.Header.Get("Location"))
+		t.Fatalf("rate: status %s to %q, want 303 to %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
 		t.Error("the word is not on the page")
@@ -189,11 +189,11 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	}
 	get(t, f, page, http.StatusOK)
 	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
-		t.Fatalf("forget: %s", r.Status)
+		t.Fatalf("forget: status %s, want 303 to /sessions", r.Status)
 	}
 	get(t, f, page, http.StatusNotFound)
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
-		t.Error("the forgotten session is listed")
+		t.Error("the deleted session is in the list, want no row")
 	}
 	noted(t, f, dir, id.String())
 }
@@ -207,10 +207,10 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval of session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
-		t.Errorf("the audit: %s", b)
+		t.Errorf("the audit has %s, want 6 entries: a refusal, an approval, a bad request and a deletion among them", b)
 	}
 	if strings.Contains(string(b), "tale") {
-		t.Error("the audit holds the name of a forgotten session")
+		t.Error("the audit holds the name of a deleted session, want none")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
@@ -220,7 +220,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
-		t.Errorf("after a restart: %+v, %v", again.latest(), err)
+		t.Errorf("after a restart the audit has %+v, want 6 entries, the deletion first: %v", again.latest(), err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 		t.Errorf("got %+v, error %v, want 12 admitted requests and a configuration", h.Account, err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
-		t.Error("a secret is shown")
+		t.Error("the answer of /api/health holds a secret, want none")
 	}
 }
 
