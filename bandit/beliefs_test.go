@@ -92,7 +92,7 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		t.Errorf("a rewarded open session: %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Error("the chooser ignores the reward of the open session")
+		t.Errorf("the belief %v ignores the reward of the open session, want another belief", got)
 	}
 }
 

@@ -30,11 +30,11 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	before := c.Posterior(k)
 	addDay(c, 10, 400, 0.1)
 	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
-		t.Errorf("nothing turned, and yet: %+v, was %+v", p, before)
+		t.Errorf("without a change the belief is %+v, want about the mean of %+v and no larger variance", p, before)
 	}
 	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
-		t.Errorf("a harmful lesson is believed to help: got %+v, before the change %+v", p, before)
+		t.Errorf("the belief about a harmful lesson is %+v, want a mean of at most 0; before the change %+v", p, before)
 	}
 	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("the report lost sessions of the first day: got %+v, want N1 = 3000", s.Days)
@@ -94,6 +94,6 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 		}
 	}
 	if last := injected[len(injected)-1]; last < 17_000 {
-		t.Errorf("the last snapshot is of %v sessions", last)
+		t.Errorf("the last snapshot is of %v sessions, want at least 17000", last)
 	}
 }

@@ -157,7 +157,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		}
 	}
 	if trial.Day(time.Unix(-1, 0)) != 0 || trial.Day(time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)) != 20454 || trial.Day(time.Unix(math.MaxInt64, 0)) != math.MaxInt32 {
-		t.Error("Day is wrong before 1970, on 2026-01-01 or at the last time")
+		t.Error("Day is wrong before 1970, on 2026-01-01 or at the last time; want 0, 20454 and the largest int32")
 	}
 }
 
@@ -187,7 +187,7 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 		}
 	}
 	if half < 0.03 {
-		t.Errorf("the parent's mean is %v: the test tests nothing", 2*half)
+		t.Errorf("the parent's mean is %v, want at least 0.06 for this test", 2*half)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := seen{n1: 900, s1: -9}
@@ -195,10 +195,10 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !close6(third, own/2) {
-		t.Errorf("the third text begins at %v, and the second came to %v by itself", third, own)
+		t.Errorf("the third text begins at %v, want half of the second text's own %v", third, own)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
-		t.Errorf("the first text has moved with the second: %v, was %v", got, first)
+		t.Errorf("the mean of the first text is %v, want %v as before the second text", got, first)
 	}
 }
 
@@ -218,10 +218,10 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("40 lessons with an effect of 6 points: %+v", p)
+		t.Errorf("the priors of 40 lessons with an effect of 6 points are %+v, want a mean of 0.03 to 0.06", p)
 	}
 	if c.Priors().Version != 0 {
-		t.Error("a refit is used before its publication")
+		t.Errorf("the priors have version %d before their publication, want 0", c.Priors().Version)
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {

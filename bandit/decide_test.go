@@ -112,7 +112,7 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 		picked += float64(len(bandit.Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
-		t.Errorf("picked in %.3f of the sessions", share)
+		t.Errorf("a fresh lesson is picked in %.3f of the sessions, want 0.841", share)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	near("probed", picks["benched"], treated, 0.02)
 	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
 	if picks["tried"] != treated {
-		t.Errorf("a trial is picked in %v of %v sessions: the operator asked for data", picks["tried"], treated)
+		t.Errorf("a lesson in a trial is picked in %v of %v sessions, want all", picks["tried"], treated)
 	}
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
@@ -271,7 +271,7 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 		t.Fatalf("got %v, want two entries in got and Turn = 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
-		t.Fatalf("one of 2K = 6 was left, got %v", slugs(got))
+		t.Fatalf("with 5 of 2K = 6 picks made Decide returned %v, want one pick", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
 		t.Fatalf("after 2K picks: got picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
@@ -308,7 +308,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	cfg.Control = 1
 	a = trial.Assignment{}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
-		t.Error("the warning was picked in a control session")
+		t.Errorf("the warning was picked in a control session: %+v, want no pick", a.Picks)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestObjectives(t *testing.T) {
 			a := trial.Assignment{}
 			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
-					t.Fatal("objective all with epsilon 0 withholds a lesson")
+					t.Fatal("objective all with epsilon 0 withholds a lesson, want an injection")
 				}
 				out[p.Slug]++
 			}
@@ -331,7 +331,7 @@ func TestObjectives(t *testing.T) {
 		return out
 	}
 	if got := first(bandit.All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
-		t.Errorf("all picks by confidence, then slug: %v", got)
+		t.Errorf("objective all picked %v, want c, d and a in all 2000 sessions and b in none", got)
 	}
 	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
 		t.Errorf("got first picks %v, want each lesson at least 400 times", got)
@@ -364,7 +364,7 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	edited := bandit.Action{Slug: "a", Arm: "a@2"}
 	if got := bandit.Decide(neverWithhold(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
-		t.Errorf("a session keeps the text it began with: %+v", a)
+		t.Errorf("with an edited lesson Decide returned %v and matched %+v, want no pick: the session keeps its first text", slugs(got), a.Matched)
 	}
 }
 
@@ -397,7 +397,7 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Error("a later decision changed the frozen baseline")
+		t.Errorf("a later decision gave the picks %+v and the baseline %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
 }
 
@@ -436,7 +436,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 				t.Fatal("the returned picks are not the new picks")
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("a repeated turn made a new decision")
+				t.Fatal("a repeated turn made a new decision, want none")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}

@@ -76,7 +76,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
-		t.Error("a withdrawn reward counts towards the end of the trial")
+		t.Error("a withdrawn reward counts towards the end of the trial, want a trial that has not ended")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
@@ -104,7 +104,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.Rewards.M1+g.Rewards.M0 != 0 && g.N != 1 {
-			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
+			t.Fatalf("the session has the centre %v, want %v; the comparison has %+v, want 1 session", a.C, centre, g)
 		}
 		if a.Control {
 			control++

@@ -39,7 +39,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
-			t.Fatal("the report counts a session that is open")
+			t.Fatal("the report counts an open session, want the counters of before")
 		}
 		if n, _ := c.Baseline("x"); n != 40+float64(len(open)) {
 			t.Fatalf("got a baseline of %v sessions, want %v", n, 40+float64(len(open)))
@@ -48,7 +48,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			t.Fatal("a provisional reward did not change the beliefs of the chooser")
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
-			t.Fatal("a copy takes open sessions along")
+			t.Fatal("the copy has other counters than the original, want equal counters without open sessions")
 		}
 		if rapid.Bool().Draw(t, "read anew") {
 			fresh := c.Clone()
@@ -61,7 +61,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			c.DropProvisional(e)
 		}
 		if after := snapshot(c); !reflect.DeepEqual(after, before) {
-			t.Fatalf("a provisional reward is left: %+v, was %+v", after, before)
+			t.Fatalf("after the closing the counters are %+v, want %+v without a provisional reward", after, before)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("belief about an unknown lesson: %v", got)
+		t.Errorf("the belief about an unknown lesson is %v, want 0.01", got)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {
-		t.Errorf("one of two is left: %+v", p)
+		t.Errorf("after one of two rewards was withdrawn the trial has ended: %+v, want a running trial", p)
 	}
 	again.DropProvisional(two)
 	fresh := bandit.New()

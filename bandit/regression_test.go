@@ -121,7 +121,7 @@ func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
 	p := c.Priors()
 	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}
 	if c.SetPriors(p); c.Priors().Regression != nil {
-		t.Error("a regression with an infinite effect is in use")
+		t.Error("a regression with an infinite effect is in use, want none")
 	}
 }
 

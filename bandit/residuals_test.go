@@ -69,7 +69,7 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	}
 	for _, d := range a.Contribution(1, 2) {
 		if got := of(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
-			t.Errorf("the trial measures %v, the chooser hands on %v", d, got)
+			t.Errorf("the delta of the trial is %v, the chooser reports %v; want equal values", d, got)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
@@ -80,18 +80,18 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
-		t.Error("0.3 counts as a binary reward")
+		t.Error("the reward 0.3 counts as binary, want graded")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	if got := of(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
-		t.Errorf("residual of a match in a control session: %v", got)
+		t.Errorf("the residual of a match in a control session is %v, want %v", got, 1-0.6-0.02)
 	}
 	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
-		t.Errorf("a session for which nothing was decided: %v", got)
+		t.Errorf("a session without a decision has the deltas %v, want 2", got)
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
-		t.Error("an excluded session has deltas")
+		t.Error("an excluded session has deltas, want none")
 	}
 }
 
@@ -143,15 +143,15 @@ func TestCloneIsIndependent(t *testing.T) {
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
-		t.Error("an addition to a clone changed the original")
+		t.Error("an addition to a clone changed the original, want two independent counters")
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
-		t.Error("a clone forgot the texts of a lesson")
+		t.Error("a clone has no parent of a lesson's text, want the parent of the original")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
 		t.Errorf("before its first session the mean is the prior's, not %v", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("mean %v, now %v", got, want)
+		t.Errorf("the mean of the day is %v, want %v", got, want)
 	}
 }

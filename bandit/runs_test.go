@@ -124,7 +124,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
 					if was, ok := rewarded[p.Slug]; ok && was != p.Injected {
-						t.Fatalf("%s: %s is given to one and withheld from another", unit, p.Slug)
+						t.Fatalf("unit %s: %s is injected: %v in one member and %v in another, want one coin", unit, p.Slug, was, p.Injected)
 					}
 					rewarded[p.Slug] = p.Injected
 				}
@@ -138,7 +138,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatal("decisions of several moments look like one")
+			t.Fatal("the picks of several turns have one turn number, want the turn of each decision")
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 		twice.Merge(&b, true)
 		twice.Merge(&a, true)
 		if text := fmt.Sprintf("%+v", ab); text != fmt.Sprintf("%+v", ba) || text != fmt.Sprintf("%+v", twice) {
-			t.Fatalf("run %d: Merge depends on the order or on repetition:\n%+v\n%+v\n%+v", run, ab, ba, twice)
+			t.Fatalf("run %d: Merge depends on the order or on repetition, want three equal results:\n%+v\n%+v\n%+v", run, ab, ba, twice)
 		}
 		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
 			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {

@@ -15,12 +15,12 @@ func TestRunsAsUnitsMeasureWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
 	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
-		t.Errorf("with coins by session, 10 points that spill over read as %+.1f", 100*mean)
+		t.Errorf("with coins by session, an effect of 10 points that spills over is measured as %+.1f, want at most 2.5", 100*mean)
 	} else {
 		t.Logf("10 points that spill over: coins by session read %+.1f", 100*mean)
 	}
 	if mean, _, _ := spilling.spread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
-		t.Errorf("with coins by run they read as %+.1f", 100*mean)
+		t.Errorf("with coins by run, an effect of 10 points is measured as %+.1f, want 10", 100*mean)
 	} else {
 		t.Logf("coins by run read %+.1f", 100*mean)
 	}
@@ -35,10 +35,10 @@ func TestRunsAsUnitsMeasureWithoutBias(t *testing.T) {
 			t.Errorf("share %.1f: design effect %.2f, want about %.1f", share, deff, want)
 		}
 		if right > 0.1 {
-			t.Errorf("share %.1f: as units %.0f%% lie outside of a 95%% interval", share, 100*right)
+			t.Errorf("share %.1f: with units of runs %.0f%% of the effects are outside of a 95%% interval, want at most 10%%", share, 100*right)
 		}
 		if share >= 0.7 && wrong < 0.15 {
-			t.Errorf("share %.1f: one by one only %.0f%% lie outside: nothing is shown", share, 100*wrong)
+			t.Errorf("share %.1f: with units of sessions %.0f%% of the effects are outside, want at least 15%%", share, 100*wrong)
 		}
 	}
 }

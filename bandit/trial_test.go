@@ -25,10 +25,10 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // but for second tries
-				t.Fatal("the trial started again after its end")
+				t.Fatal("the trial started again after its end, want an ended trial")
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
-				t.Fatal("its width was reached, and is forgotten")
+				t.Fatal("the trial is open again, want ended: its width was reached")
 			}
 		}
 		y := 0.0
@@ -39,7 +39,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	}
 	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {
-		t.Errorf("the trial ended after %d of %d picks", ended, picks)
+		t.Errorf("the trial ended after %d of %d picks, want 700 to 1200 picks", ended, picks)
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {

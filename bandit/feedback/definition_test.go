@@ -22,7 +22,7 @@ func TestDefinition(t *testing.T) {
 			t.Errorf("got %q, want %q", have, x.want)
 		}
 		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
-			t.Errorf("%q is read as %q, %v", x.want, back, err)
+			t.Errorf("ParseDefinition(%q) = %q with the error %v, want the same text", x.want, back, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

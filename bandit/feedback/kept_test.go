@@ -36,7 +36,7 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 		case !a.Equal(b) && order != a.Compare(b):
 			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
 		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("at one time %q and %q rank as %d", x, y, order)
+			t.Fatalf("at one time %q and %q rank as %d, want 0 only for equal versions", x, y, order)
 		}
 	})
 }

@@ -109,7 +109,7 @@ func TestParseBulk(t *testing.T) {
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
-		t.Errorf("as many as may be: %d posts, %v", len(posts), err)
+		t.Errorf("the largest permitted bulk has %d posts, want %d: %v", len(posts), feedback.MaxBulk, err)
 	}
 }
 

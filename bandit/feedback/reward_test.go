@@ -74,7 +74,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 		}
 		got := feedback.Reward(shuffled, tiers)
 		if got.OK != want.OK || got.Tier != want.Tier || math.Float64bits(got.Reward) != math.Float64bits(want.Reward) {
-			t.Fatalf("%+v and %+v", got, want)
+			t.Fatalf("in another order the reward is %+v, want %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
 			t.Fatalf("got %+v, want OK = false or Reward >= 0 and Reward <= 1", want)
@@ -107,7 +107,7 @@ func TestRewardIsExactInAnyOrder(t *testing.T) {
 	want := feedback.Reward(es, nil)
 	for range 100 {
 		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
-			t.Fatalf("%+v and %+v", got, want)
+			t.Fatalf("in another order the reward is %+v, want %+v of tier 2", got, want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestContentHash(t *testing.T) {
 	shifted := base
 	shifted.Source, shifted.Type = "users", "core"
 	if seen[shifted.ContentHash()] {
-		t.Error("texts run into each other")
+		t.Error("two different texts have one hash, want two hashes")
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()

@@ -55,7 +55,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		t.Errorf("%+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
-		t.Errorf("two members with the same entry: %+v and %+v", other[0], list[0])
+		t.Errorf("two members with the same entry gave %+v and %+v, want two ids and one rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
 		t.Errorf("got %+v, want Reward = .5 and Tier = feedback.TierUser", got)

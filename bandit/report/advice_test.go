@@ -28,7 +28,7 @@ func TestVerdictBesideZeroHasAReason(t *testing.T) {
 		inside := report.Row{Verdict: a.Verdict, Lo: new(-.01), Hi: new(.02)}
 		outside := report.Row{Verdict: a.Verdict, Lo: new(.01), Hi: new(.02)}
 		if got := inside.ZeroNote(); (got != "") != measured {
-			t.Errorf("%s with an interval that contains 0: %q", a.Verdict, got)
+			t.Errorf("the verdict %s with an interval that contains 0 has the note %q, want a note: %t", a.Verdict, got, measured)
 		}
 		if got := outside.ZeroNote(); got != "" {
 			t.Errorf("%s with an interval above 0: got the note %q, want none", a.Verdict, got)

@@ -38,7 +38,7 @@ func TestAlarmsFindFaultsAndRarelyErr(t *testing.T) {
 	}
 	t.Logf("%d of %d sound lists had an alarm; the largest e-value was %.0f", alarms, lists, math.Exp(loudest))
 	if alarms > 2 {
-		t.Errorf("%d of %d lists had a false alarm", alarms, lists)
+		t.Errorf("%d of %d lists had a false alarm, want at most 2", alarms, lists)
 	}
 	find := func(odds float64, rewarded [2]float64, which func([]trial.Stratum) float64) bool {
 		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}

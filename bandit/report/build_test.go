@@ -123,7 +123,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 				t.Errorf("%s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
-				t.Error("worst-case bounds belong to invalid rows")
+				t.Errorf("the row with the verdict %s has worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
 			}
 			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
 				t.Errorf("verdict %s: got %d needed picks, want some only without a final verdict", r.Verdict, r.NeedsPicks)
@@ -260,7 +260,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
 	if r := only(t, c); r.Effect == nil {
-		t.Error("50 sessions with 5 withheld are enough to show")
+		t.Error("50 sessions with 5 withheld show no effect, want an effect")
 	}
 }
 
@@ -294,7 +294,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
 	for _, m := range []map[string]any{row, r.Global} {
 		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
-			t.Errorf("before it may be shown: %v %v %v", m["effect"], m["lo"], m["hi"])
+			t.Errorf("before the first effect the fields are %v, %v and %v; want null, -1 and 1", m["effect"], m["lo"], m["hi"])
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
@@ -443,7 +443,7 @@ func TestUnlistedLessonsHaveRows(t *testing.T) {
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution is wrong for one of the four counts of failures and successes")
+		t.Error("Caution is wrong for one of the four counts, want a caution only for more failures than the rule permits")
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
@@ -502,7 +502,7 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 		t.Errorf("got %d needed picks, %v a week, %v weeks, want 500 to 3000 and their quotient", r.NeedsPicks, r.PerWeek, r.Weeks)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
-		t.Errorf("a larger holdout learns faster: %+v of %+v", r.WhatIf, r)
+		t.Errorf("a larger holdout needs %+v, want fewer picks and a narrower interval than %+v", r.WhatIf, r)
 	}
 	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("a smaller holdout: got %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
@@ -536,7 +536,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		in.Bands, in.WhatIf = true, 0.3
 		r := report.Build(in)
 		if !reflect.DeepEqual(r, report.Build(in)) {
-			t.Fatal("the same input, another report")
+			t.Fatal("the same input gave two reports, want equal reports")
 		}
 		if _, err := json.Marshal(r); err != nil {
 			t.Fatal(err)

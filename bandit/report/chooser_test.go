@@ -87,11 +87,11 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {
-			t.Errorf("%+v: the report of all sessions moved", x)
+			t.Errorf("with the belief %+v the report of all sessions changed, want an equal report", x)
 		}
 		for i := range got {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Errorf("the belief %+v changed the measurement of %v:\n%v\n%v", x, got[i]["slug"], got[i], want[i])
+				t.Errorf("with the belief %+v the measurement of %v is\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
 			}
 		}
 	}

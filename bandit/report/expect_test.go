@@ -50,7 +50,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
-		t.Errorf("%s at %v, %d picks in %v weeks at %v a week", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
+		t.Errorf("the row has the verdict %s at epsilon %v and needs %d picks in %v weeks at %v a week, want benched at 0.5 and at least ten times as long", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
 	}
 	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
 		t.Errorf(`got %q, want non-empty Sooner and Sooner[0] with the prefix "a trial"`, r.Sooner)
@@ -61,7 +61,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	// A lesson in a trial is picked at each match, so the past rate is that of its trial.
 	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
-		t.Errorf("%s in trial: %d picks in %v weeks at %v a week; %s", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
+		t.Errorf("in a trial the row has the verdict %s and needs %d picks in %v weeks at %v a week, want benched and the quotient; note %q, want no probes", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 		t.Errorf("trial %s: got %d picks to its evaluation, want 300 in a running trial", r.Trial, r.NeedsPicks)
 	}
 	if r := only(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
-		t.Errorf("the row's own verdict comes after %d picks", r.NeedsPicks)
+		t.Errorf("the row's own verdict comes after %d picks, want fewer than 900000", r.NeedsPicks)
 	}
 }

@@ -102,7 +102,7 @@ func TestExplainEachKind(t *testing.T) {
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explain != nil) != (row.Slug == l.Slug) {
-				t.Errorf("asked for %s: got an explanation of %s = %v", l.Slug, row.Slug, row.Explain != nil)
+				t.Errorf("with the question %s the row %s has an explanation: %v, want only the row of the question", l.Slug, row.Slug, row.Explain != nil)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 		want,
 		" ",
 	) {
-		t.Errorf("60 columns say\n%q\n1000 say\n%q", got, want)
+		t.Errorf("in 60 columns the text is\n%q\nwant the words of 1000 columns\n%q", got, want)
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
@@ -170,18 +170,11 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf(
-					"%s: the coins are of %d rewarded picks of %d, the row of %d of %d",
-					l.Slug,
-					rewarded,
-					assigned,
-					row.Rewarded,
-					row.Picked,
-				)
+				t.Errorf("%s: the coins have %d rewarded picks of %d, want %d of %d as in the row", l.Slug, rewarded, assigned, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.Half != nil || e.P != nil {
-					t.Errorf("%s: nothing may be shown, and %+v is", l.Slug, e)
+					t.Errorf("%s: the explanation of too few sessions has numbers, want none: %+v", l.Slug, e)
 				}
 				continue
 			}
@@ -238,7 +231,7 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 				continue
 			}
 			if row.Verdict != want {
-				t.Errorf("%s is called %s, its numbers say %s", l.Slug, row.Verdict, want)
+				t.Errorf("the verdict of %s is %s, want %s by its numbers", l.Slug, row.Verdict, want)
 			}
 		}
 	}

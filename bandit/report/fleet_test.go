@@ -110,7 +110,7 @@ func TestRealEffectsAreFound(t *testing.T) {
 		t.Errorf("got effect %v and the leave-one-out difference %v, want 0.25 within the interval, and a smaller difference", *helps.Effect, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
-		t.Errorf("the harmful lesson was picked %d times, the helpful one %d", harms.Picked, helps.Picked)
+		t.Errorf("the harmful lesson was picked %d times, want at most half of the %d picks of the helpful lesson", harms.Picked, helps.Picked)
 	}
 	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
 		t.Errorf("all lessons together: got %s with the effect %v, want %s up to 0.25", g.Verdict, *g.Effect, report.Helps)

@@ -208,14 +208,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			return row(b, 0)
 		}
 		if later := grown(1.06); later.Verdict == report.Unproven {
-			t.Errorf(
-				"%+v: after %d more picks it is %s, [%v, %v]",
-				a,
-				r.NeedsPicks,
-				later.Verdict,
-				*later.Lo,
-				*later.Hi,
-			)
+			t.Errorf("%+v: after the %d picks of the forecast the verdict is %s with [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
 		if soon := grown(
 			0.85,
@@ -231,6 +224,6 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 		r.NeedsPicks,
 	) / 200; math.Abs(*r.Weeks-want) > 0.01 ||
 		r.Expected != noon.Add(time.Duration(want*7*24*float64(time.Hour))).Format(time.DateOnly) {
-		t.Errorf("%d picks at 200 a week: %v weeks, on %s", r.NeedsPicks, *r.Weeks, r.Expected)
+		t.Errorf("%d picks at 200 a week: got %v weeks and the date %s, want %v weeks", r.NeedsPicks, *r.Weeks, r.Expected, want)
 	}
 }

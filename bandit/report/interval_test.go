@@ -71,7 +71,7 @@ func TestIntervalsHoldUnderDailyEvaluation(t *testing.T) {
 	}
 	t.Logf("ever missed: %.1f%%, Wald %.1f%%", 100*missed/lessons, 100*wald/lessons)
 	if missed/lessons > 0.06 {
-		t.Errorf("the interval excluded the truth at some look for %.1f%% of the lessons", 100*missed/lessons)
+		t.Errorf("at some evaluation the interval of %.1f%% of the lessons excluded the true effect, want at most 6%%", 100*missed/lessons)
 	}
 	if wald/lessons < 0.2 {
 		t.Errorf("Wald missed only %.1f%%: this test does not look often enough", 100*wald/lessons)
@@ -86,7 +86,7 @@ func TestHalfWidth(t *testing.T) {
 	}
 	for n := 60.0; n < 1e6; n *= 1.3 {
 		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
-			t.Fatalf("more data made the interval wider at %v", n)
+			t.Fatalf("with 1.3 times as many sessions as %v the interval is not narrower, want narrower", n)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
-			t.Errorf("epsilon %v: variance %v of a binary reward", eps, got)
+			t.Errorf("epsilon %v: the variance of a binary reward is %v, want 0.18 to 0.28", eps, got)
 		}
 	}
 	if noise(sums{}, nil, 0.24) != 0.24 || noise(sums{n: 60, n1: 50, n0: 10, zz: 60}, nil, 0.24) != 0.24 {

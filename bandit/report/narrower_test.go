@@ -51,7 +51,7 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 		t.Errorf("the estimate from all sessions is %+v, want a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {
-		t.Errorf("with late rewards of one arm the row is %q, reporting %+v, estimate %+v", unfair.Verdict, unfair.LateReporting, unfair.AllSessions)
+		t.Errorf("with late rewards of one arm the verdict is %q, want invalid; late reporting %+v, want a fault; the estimate is %+v, want off", unfair.Verdict, unfair.LateReporting, unfair.AllSessions)
 	}
 	var out strings.Builder
 	if err := got.Explain(&out, "fair", 300); err != nil {

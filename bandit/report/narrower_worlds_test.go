@@ -173,7 +173,7 @@ func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 		t.Logf("facts explain %.0f%%: the report says %.1f%% (category alone %.1f%%); picks saved against the category alone %.1f%%; ever missed %d of %d with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("facts that explain %g of the variance explain %.3f of it in the report", facts, got)
+			t.Errorf("the report explains %[2]v of the variance, want about %[1]v", facts, got)
 		}
 		if saved < facts/4-0.02 {
 			t.Errorf("facts that explain %g of the variance save %.3f of the picks against the mean of the category, want at least a quarter of the share", facts, saved)

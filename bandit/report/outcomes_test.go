@@ -138,7 +138,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 		t.Errorf("an unknown outcome: got error %v, want the known names", err)
 	}
 	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
-		t.Errorf("%v: 400 picks detect a change of tokens by %+v", err, more)
+		t.Errorf("400 picks detect a change of tokens by %+v, want 0.05 to 1: %v", more, err)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -156,7 +156,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 	row := &got.Lessons[0]
 	look := row.Looks[0]
 	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.Looks.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("got the look %+v of the row %+v", look, row)
+		t.Errorf("got the planned evaluation %+v, want taken with the verdict prevents; the row is %+v, want an ended trial", look, row)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
 		t.Errorf("got outcome %+v and verdict %s, want %s and %s", x, row.Verdict, report.Prevents, report.Unproven)

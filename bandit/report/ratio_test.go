@@ -128,7 +128,7 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if flipCoins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm, want none for a sound ratio", run, eps, rewarded)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("the check missed a change of the tiers")
+		t.Error("a change of the tiers raises no alarm, want an alarm")
 	}
 }
 
@@ -154,13 +154,13 @@ func TestPropensitiesAreNotPooled(t *testing.T) {
 		t.Errorf("got %+v, want OK = true and EValue <= 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
-		t.Error("the pooled counts are sound: this test tests nothing")
+		t.Error("the pooled counts pass the check, want an alarm for this test")
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
 		t.Errorf("withheld with propensity 0: got %+v, want OK = false", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
-		t.Errorf("everything withheld with a chance of 1: %+v", got)
+		t.Errorf("all picks withheld with a chance of 1 give %+v, want no alarm", got)
 	}
 	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
 		t.Errorf("no coin: got %+v, want OK = true and EValue = 1", got)

@@ -90,7 +90,7 @@ func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} },
 		)
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d in each arm: on %q, in %v weeks", rewarded, r.Expected, *r.Weeks)
+			t.Errorf("%d in each arm: the date is %q in %v weeks, want a date only below 520 weeks", rewarded, r.Expected, *r.Weeks)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 		priced,
 	); r.Tokens != 40 || r.TokensTotal != 1200 ||
 		math.Abs(r.Cost-0.004) > 1e-12 {
-		t.Errorf("thirty times: %d tokens, %d in all, %v", r.Tokens, r.TokensTotal, r.Cost)
+		t.Errorf("thirty injections: %d tokens each, want 40; %d in total, want 1200; cost %v, want 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
 		Decided: true,

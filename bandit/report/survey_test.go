@@ -47,15 +47,15 @@ func TestSurvey(t *testing.T) {
 				missed++ // one of 40 intervals at 97.5% is expected to miss
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("%+v, true %v", c, want)
+				t.Errorf("the difference is %+v, want about %v", c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
-				t.Errorf("%s is drawn away from the other: %v to %v", c.Value, c.Effect, c.Shrunken)
+				t.Errorf("%s: the effect %v is shrunk to %v, want a value nearer to the other group", c.Value, c.Effect, c.Shrunken)
 			}
 		}
 	}
 	if missed > 5 {
-		t.Errorf("%d of 40 intervals miss the truth", missed)
+		t.Errorf("%d of 40 intervals exclude the true effect, want at most 5", missed)
 	}
 	s := surveyed(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {

@@ -131,7 +131,7 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 		for line := range strings.Lines(b.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-				t.Errorf("got a line of %d columns for a width of %d: %s", n, columns, line)
+				t.Errorf("a line for a width of %[2]d has %[1]d columns, want at most %[4]d: %[3]s", n, columns, line, report.Narrow)
 			}
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {

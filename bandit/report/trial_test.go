@@ -71,7 +71,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// By hand: 30 of 200 more has z = 3.03 and p = 0.0024; two such of six pass at 0.05 2/6.
 	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
-		t.Fatal("the rows have another order")
+		t.Fatalf("row 4 is %s, want helps", r.Lessons[4].Slug)
 	}
 	if r.Looks.Planned != 6 || r.Looks.Taken != 3 || r.Looks.Proven != 2 || math.Abs(r.Looks.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("got %+v, want Looks.Planned = 6, Looks.Taken = 3, Looks.Proven = 2 and Looks.Bar = 0.05*2/6", r.Looks)
@@ -128,7 +128,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
-		t.Error("an unknown lesson has a forecast")
+		t.Error("an unknown lesson has a forecast, want an error")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 		}
 	}
 	if err := r.Explain(&text, "nobody", 1000); err == nil {
-		t.Error("an unknown lesson has an explanation")
+		t.Error("an unknown lesson has an explanation, want an error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {

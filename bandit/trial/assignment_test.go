@@ -70,7 +70,7 @@ func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
 		}
 		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, c.eps * (1 - c.control)}} {
 			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
-				t.Errorf("%+v: %s in %v of the sessions, it says %v", c, what, x[0], x[1])
+				t.Errorf("%+v: %s in %v of the sessions, want the stated propensity %v", c, what, x[0], x[1])
 			}
 		}
 	}
@@ -94,11 +94,11 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 	b := a.Clone()
 	b.Matched[0].Del, b.Picks[0].Injected = 9, false
 	if !reflect.DeepEqual(a, sampleAssignment()) {
-		t.Errorf("a change of the copy changed the original: %+v", a)
+		t.Errorf("after a change of the copy the original is %+v, want %+v", a, sampleAssignment())
 	}
 	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
 		if a.InComparison() != want {
-			t.Errorf("%+v enters the comparison: %v", a, !want)
+			t.Errorf("%+v enters the comparison: %v, want %v", a, !want, want)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 			a.Rules = marked
 			compared, arms := 0, 0
 			if beside := of(a.Closing(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, with a measured section %t: %v sessions outside of the comparison", control, marked, beside)
+				t.Errorf("control %t, with a measured section %t: %v sessions outside of the comparison, want some only with a section", control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {
@@ -196,7 +196,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 				}
 			}
 			if arms == 0 || compared > 0 == marked {
-				t.Errorf("control %t, with a measured section %t: %d additions to the comparison and %d to the arm", control, marked, compared, arms)
+				t.Errorf("control %t, with a measured section %t: %d additions to the comparison, want some only without a section; %d to the arm, want some", control, marked, compared, arms)
 			}
 		}
 	}

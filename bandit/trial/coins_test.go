@@ -23,7 +23,7 @@ func TestCoinIsTheDocumentedHash(t *testing.T) {
 	long := string(make([]byte, 1000)) // beyond the stack buffer
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Error("a long session name is cut")
+		t.Errorf("the coin of a long session name is %v, want the coin of the whole name", got)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 			}
 		}
 		if math.Abs(share[j]-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
-			t.Errorf("lesson %d is withheld in %v of the sessions", j, share[j])
+			t.Errorf("lesson %d is withheld in %v of the sessions, want %v", j, share[j], eps)
 		}
 	}
 	for i := range lessons {

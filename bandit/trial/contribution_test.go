@@ -165,10 +165,10 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	}
 	a.Excluded = true
 	if a.Closing() != nil || a.Contribution(1, 1) != nil {
-		t.Error("an excluded session has deltas")
+		t.Error("an excluded session has deltas, want none")
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
-		t.Errorf("a session for which nothing was decided: %v", got)
+		t.Errorf("a session without a decision has the deltas %v, want 2", got)
 	}
 }
 

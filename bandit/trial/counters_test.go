@@ -39,7 +39,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		t.Fatalf("got E+ %v, E- %v, proven at %v, outside %v, want at least 5, at most 0.1, now, at least 5", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Settled {
-		t.Error("a proven lesson keeps its large holdout")
+		t.Errorf("a proven lesson has the progress %+v, want proven and settled", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
@@ -57,7 +57,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	other.Raise(done[0]) // no maxima: not for Raise
 	if other.Stats("a@1").N != 0 {
-		t.Error("Raise added to the sums")
+		t.Errorf("Raise added %v to the sums, want 0", other.Stats("a@1").N)
 	}
 	// Undoing everything takes the sums back, not the evidence once reached.
 	for _, d := range done {
@@ -124,7 +124,7 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 		t.Errorf("got %+v, want one entry in Strata, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Rewarded[1][2] = 1 and Strata[0].RewardedOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
-		t.Errorf("one pick in two days is %v a day", s.Recent)
+		t.Errorf("one pick in two days gives %v a day, want 0.5", s.Recent)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
 		t.Errorf("got %+v, want All.Rewarded = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
@@ -132,7 +132,7 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
 	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Rewarded != 2 || c.Global().All.Rewarded != 1 {
-		t.Error("an addition to a clone changed the original")
+		t.Error("an addition to a clone changed the original, want two independent counters")
 	}
 }
 
@@ -256,7 +256,7 @@ func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Error("the counters of an arm count as rewards or closings of the tenant")
+		t.Errorf("the tenant has %d rewards, want 1; %d closings, want 2: the counters of an arm must not count", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("got %d deltas of one scope, want all with the first scope", got)

@@ -101,10 +101,10 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d: proven is %v with odds of %v", n, is, math.Exp(s.Proof.LogUp))
+			t.Fatalf("after %d rewards: proven is %v with odds of %v, want proven from odds of 20", n, is, math.Exp(s.Proof.LogUp))
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("the proof moved from %d to %d", before, s.Proof.ProvenAt)
+			t.Fatalf("the time of the proof is %[2]d, want %[1]d as before", before, s.Proof.ProvenAt)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {

@@ -72,7 +72,7 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
 		if e.Model == "small" && (moved < 0.1 || moved > 0.9) || e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
-			t.Errorf("%s: effect %g is shrunk to %g, the lesson has %g", e.Model, e.Effect, e.Shrunken, own)
+			t.Errorf("model %s: the effect %g is shrunk to %g, want a part of the distance to the lesson's effect %g", e.Model, e.Effect, e.Shrunken, own)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if now := c.Models("in@1"); now[0].M1 != before[0].M1+1 {
-		t.Errorf("one more reward counts %+v, was %+v", now, before)
+		t.Errorf("after one more reward the counts are %+v, want one success more than %+v", now, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if now := c.Models("in@1"); len(now) != 1 || now[0] != before[0] {

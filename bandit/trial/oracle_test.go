@@ -368,14 +368,14 @@ func TestCoinEqualToThePropensityInjects(t *testing.T) {
 			var a trial.Assignment
 			a.Flip("s", session, trial.Pick{Slug: "a", Eps: eps})
 			if p, ok := a.Pick("a"); !ok || p.Injected != injected {
-				t.Errorf("a coin of %v against %v: injected is %v", coin, eps, p.Injected)
+				t.Errorf("a coin of %v against a propensity of %v: injected is %v, want %v", coin, eps, p.Injected, injected)
 			}
 		}
 		control := trial.Coin("s", trial.ForControl, session, "")
 		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
-				t.Errorf("a control coin of %v against %v: control is %v", control, chance, a.Control)
+				t.Errorf("a control coin of %v against %v: control is %v, want %v", control, chance, a.Control, is)
 			}
 		}
 	}

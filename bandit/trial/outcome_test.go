@@ -35,7 +35,7 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 		}
 	}
 	if n := trial.Count(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("the count of 7 turns is %v", n)
+		t.Errorf("the count of 7 turns is read as %v, want 7", n)
 	}
 	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
 		t.Errorf("an effect of 40%% reads as %v, want 40", c)
@@ -119,11 +119,11 @@ func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
 	for name, other := range map[string]*trial.Counters{"order and undo": two, "clone": one.Clone()} {
 		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
-			t.Errorf("%s changes the sums: %+v, %+v", name, one.Outcomes("in@1"), other.Outcomes("in@1"))
+			t.Errorf("%s gives the sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
 		}
 		for _, arm := range []trial.Arm{"in@1", "fresh@1"} {
 			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
-				t.Errorf("%s changes the centres of %s", name, arm)
+				t.Errorf("%s gives other centres of %s, want equal centres", name, arm)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	old.Observe(trial.Tally{Turns: 5})
 	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
-		t.Error("a pick of an older precept has outcomes")
+		t.Error("a pick of an older precept has outcomes, want none")
 	}
 }
 

@@ -69,7 +69,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
 			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatal("the evaluation came before the last pick")
+				t.Fatal("the evaluation came before the last pick, want after")
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
@@ -113,7 +113,7 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 		}
 	}
 	if w, always := trial.LookWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("one look is +-%v, any number +-%v", w, always)
+		t.Errorf("the half-width of one evaluation is %v and of any number %v, want a ratio of 0.6 to 0.7", w, always)
 	}
 	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("got p = %v, want 0.0455", p)
@@ -142,7 +142,7 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 			}
 		}
 		if share := float64(found) / runs; share < c.least || share > c.most {
-			t.Errorf("effect %v: found in %v of the runs with %d picks", c.effect, share, n)
+			t.Errorf("an effect of %v is found in %v of the runs with %d picks, want %v to %v", c.effect, share, n, c.least, c.most)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Error("the evaluation belongs to another lesson or plan")
+		t.Error("the evaluation belongs to another lesson or plan, want the end of trial b only")
 	}
 	if l := c.Clone().Looks(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
@@ -188,11 +188,11 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("its width was reached, and is forgotten")
+		t.Error("the trial is open again, want ended: its width was reached")
 	}
 	fresh := c.Clone()
 	if fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("the counters alone are wider now: the test tests nothing")
+		t.Error("the present counters alone end the trial, want a wider interval for this test")
 	}
 	fresh = c.Clone()
 	fresh.Inherit(c)
@@ -363,7 +363,7 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 		}
 		t.Logf("+-%v after %d picks", until, ended)
 		if ended == 0 || until == 0.9 && ended != 50 {
-			t.Errorf("until %v: it ended after %d picks", until, ended)
+			t.Errorf("until %v: the trial ended after %d picks, want an end, after 50 picks with 0.9", until, ended)
 		}
 	}
 }

@@ -105,15 +105,15 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 		}
 		want := countersText(straight)
 		if got := countersText(crooked); got != want {
-			t.Fatalf("permuted:\n%s\nstraight:\n%s", got, want)
+			t.Fatalf("in another order the counters are\n%s\nwant\n%s", got, want)
 		}
 		loaded := trial.NewCounters() // the store has the counts of both
 		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
 		if got := countersText(loaded); got != want {
-			t.Fatalf("merged:\n%s\nstraight:\n%s", got, want)
+			t.Fatalf("after a merge the counters are\n%s\nwant\n%s", got, want)
 		}
 		if got := countersText(straight.Clone()); got != want {
-			t.Fatalf("a copy:\n%s\nof:\n%s", got, want)
+			t.Fatalf("the counters of a copy are\n%s\nwant\n%s", got, want)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 		delete(names, name)
 	}
 	if len(names) > 0 {
-		t.Errorf("got the unknown counters %v", names)
+		t.Errorf("got the unknown counters %v, want none", names)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		c.Add([]trial.Delta{{Key: key(trial.LookScope("l0@1", "1.5"), field, 0), Value: value}})
 	}
 	if got := countersText(c); got != before {
-		t.Errorf("an unknown field was counted: %s", got)
+		t.Errorf("after an unknown field the counters are %s, want %s", got, before)
 	}
 	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
 		t.Errorf(`got %+v, want an empty s.Days, an empty s.Strata, c.Stats("").N = 0 and c.Stats("none@1").Picked = 0`, s)

@@ -41,7 +41,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	a.First = &trial.AtClosing{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("a reward at the closing counts as late: %+v", s.Strata)
+		t.Errorf("a reward at the closing counts as late: %+v, want no late reward", s.Strata)
 	}
 }
 

@@ -30,14 +30,14 @@ func TestTableHoldsWhatArraysHold(t *testing.T) {
 				}
 			})
 			if string(before) != copied {
-				t.Fatal("a change altered the bytes of a copy")
+				t.Fatalf("the bytes of a copy are %q after a change, want %q", before, copied)
 			}
 		}
 		var r, last trial.Row
 		n := 0
 		for rest := table; rest.Next(&r); n++ {
 			if n > 0 && (r.Group < last.Group || r.Group == last.Group && r.At <= last.At) {
-				t.Fatalf("row %d.%d follows %d.%d", r.Group, r.At, last.Group, last.At)
+				t.Fatalf("row %d.%d follows row %d.%d, want rising rows", r.Group, r.At, last.Group, last.At)
 			}
 			if want, found := arrays[key{r.Group, r.At}]; !found || r.V != want {
 				t.Fatalf("row %d.%d is %v, want %v", r.Group, r.At, r.V, want)

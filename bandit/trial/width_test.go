@@ -58,7 +58,7 @@ func TestMoments(t *testing.T) {
 		t.Errorf("got m %v, v %v, want m = 0.5 and v = 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
-		t.Errorf("equal numbers have the variance %v", v)
+		t.Errorf("the variance of equal numbers is %v, want more than 0 and at most 1e-8", v)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Settled; got != (idle > 0 || above && !below) {
-				t.Fatalf("%s after %d: settled is %v; above %v, below %v, idle at %d", name, i, got, up, down, idle)
+				t.Fatalf("%s after %d rewards: settled is %v, want another value; above %v, below %v, idle at %d", name, i, got, up, down, idle)
 			}
 		}
 		if reached := map[string]bool{"helps": up > 3, "harms": down > 3, "idles": idle > 0}; !reached[name] {
