@@ -75,7 +75,7 @@ debug_headers: maybe
 		t.Error("the repeated inject.k was not reported")
 	}
 	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
-		t.Errorf("the error begins %.60q", err)
+		t.Errorf("the error begins %.60q, want \"16 faults in the configuration:\"", err)
 	}
 }
 
@@ -243,14 +243,14 @@ func TestSystemAgents(t *testing.T) {
 func TestBrokenYAMLNamesItsLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want one fault at p.yaml:3", err)
 	}
 }
 
 func TestUnknownFlagIsAFault(t *testing.T) {
 	_, err := Parse(Sources{Flags: map[string]string{"no.such": "1"}})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Key != "no.such" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want one fault of the key no.such", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src.File = []byte("admin: {lisen: x}\nlog: {level: loud}")
 	faults, _ := AsFaults(func() error { _, err := Parse(src); return err }())
 	if len(faults) != 2 {
-		t.Fatalf("a misspelt key and a bad level remain: got %v", faults)
+		t.Fatalf("got %v, want 2 faults: a misspelt key and a bad level", faults)
 	}
 }
 

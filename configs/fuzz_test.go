@@ -25,10 +25,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if e := c.Bandit.Epsilon; !(e >= 0 && e <= 1) {
-			t.Fatalf("epsilon %v", e)
+			t.Fatalf("epsilon is %v, want 0 to 1", e)
 		}
 		if c.Limits.BodyBytes < 1 || c.Limits.StreamIdleTimeout < 1 || c.Inject.K < 0 || len(c.Upstreams) == 0 {
-			t.Fatalf("out of bounds: %+v", c)
+			t.Fatalf("the configuration has a value out of bounds, want all values in bounds: %+v", c)
 		}
 		effective, err := c.Effective()
 		if err != nil {
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 		}
 		back, err := Parse(Sources{File: []byte(effective)})
 		if err != nil || !reflect.DeepEqual(c, back) {
-			t.Fatalf("reading back: %v\n%s", err, effective)
+			t.Fatalf("the printed configuration is read as another one, want the same: %v\n%s", err, effective)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 	flags, envs := map[string]string{}, map[string]string{}
 	for _, n := range Names() {
 		if w, ok := want[n.Path]; ok && (w.flag != n.Flag || w.env != n.Env) {
-			t.Errorf("%s: flag %s, env %s", n.Path, n.Flag, n.Env)
+			t.Errorf("%s: flag %s, want %s; variable %s, want %s", n.Path, n.Flag, w.flag, n.Env, w.env)
 		}
 		delete(want, n.Path)
 		if other := flags[n.Flag]; other != "" {
@@ -69,22 +69,22 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 		switch n.Path {
 		case "listen":
 			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free port (restart)." {
-				t.Errorf("listen: %q", n.Usage)
+				t.Errorf("the usage of listen is %q, want the comment of the key", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {
-				t.Errorf("listen: default %q, bool %v", n.Default, n.Bool)
+				t.Errorf("the default of listen is %q (bool: %v), want 127.0.0.1:8080", n.Default, n.Bool)
 			}
 		case "keys":
 			if strings.Contains(n.Usage, "key_sha256") {
-				t.Errorf("keys: the usage %q contains the example", n.Usage)
+				t.Errorf("the usage of keys is %q, want no example", n.Usage)
 			}
 		case "debug_headers":
 			if !n.Bool {
-				t.Error("debug_headers is a bool")
+				t.Error("debug_headers is no bool, want a bool")
 			}
 		}
 		if strings.Contains(n.Usage, "restart") != n.Restart {
-			t.Errorf("%s: the comment and the tag disagree about a restart", n.Path)
+			t.Errorf("%s: the comment says restart: %v, want %v as the tag", n.Path, !n.Restart, n.Restart)
 		}
 	}
 }
@@ -99,13 +99,13 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	next.Learning.Enabled = false // which is followed
 	got, pending := Follow(started, next)
 	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
-		t.Fatalf("pending: %q", pending)
+		t.Fatalf("the keys that need a restart are %q, want listen, store.url and reward.tiers", pending)
 	}
 	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
-		t.Errorf("active: %+v", got)
+		t.Errorf("the values in effect are %+v, want the old listen and store and the new other values", got)
 	}
 	if next.Listen != "127.0.0.1:1" {
-		t.Error("the configuration that was read has changed")
+		t.Errorf("the new configuration has listen %q, want 127.0.0.1:1 as read", next.Listen)
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {

@@ -61,10 +61,10 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 		}
 		faultOf[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
-			t.Errorf("a password is shown: %s", f)
+			t.Errorf("the fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the fault has another text: %s", f)
+			t.Errorf("the error has another text for the fault, want %s", f)
 		}
 	}
 	for i, l := range lines {
@@ -101,13 +101,13 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := c.Route(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
-		t.Errorf("routes: %v", r)
+		t.Errorf("the routes are %v, want four routes to the upstream mine", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
 		t.Errorf("got %v days, want 36500", days)
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
-		t.Errorf("the unnamed route of two: %v", err)
+		t.Errorf("with one unnamed route got %v, want a fault of routes.messages", err)
 	}
 }

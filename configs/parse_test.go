@@ -155,7 +155,7 @@ func TestExpansion(t *testing.T) {
 		t.Errorf("salt = %q, want \"${not}\"", got)
 	}
 	if c.Bandit.Epsilon != 0.1 {
-		t.Errorf("epsilon = %v", c.Bandit.Epsilon)
+		t.Errorf("epsilon is %v, want 0.1", c.Bandit.Epsilon)
 	}
 	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
 	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without its }"} {
@@ -201,7 +201,7 @@ func TestUpstreams(t *testing.T) {
 func TestAdminTokenVariable(t *testing.T) {
 	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
 	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[0].Reveal() != "extra" {
-		t.Fatalf("got %d tokens", len(c.Admin.Tokens))
+		t.Fatalf("got %d tokens, want 2 with the variable's first", len(c.Admin.Tokens))
 	}
 }
 
@@ -249,7 +249,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 		"effective": text2, "config as json": string(c2JSON),
 	} {
 		if strings.Contains(s, canary) {
-			t.Errorf("%s shows a secret:\n%s", name, s)
+			t.Errorf("%s shows a secret, want none:\n%s", name, s)
 		}
 	}
 	_ = text
@@ -263,10 +263,10 @@ func TestEffectiveReadsBack(t *testing.T) {
 	}
 	back := mustParse(t, Sources{File: []byte(text)})
 	if !reflect.DeepEqual(c, back) {
-		t.Fatalf("reading back gives another configuration:\n%+v\n%+v", c, back)
+		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", back, c)
 	}
 	if c.Hash() != back.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
-		t.Fatalf("hashes %s %s %s", c.Hash(), back.Hash(), Default().Hash())
+		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, of 12 characters, and another default", c.Hash(), back.Hash(), Default().Hash())
 	}
 }
 
@@ -275,7 +275,7 @@ func TestNotANumberIsRefused(t *testing.T) {
 		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
 		faults, ok := AsFaults(err)
 		if !ok || len(faults) != 1 || faults[0].Key != "bandit.epsilon" || faults[0].Source != "--bandit-epsilon" {
-			t.Errorf("epsilon %q: %v", text, err)
+			t.Errorf("epsilon %q: got %v, want one fault of --bandit-epsilon", text, err)
 		}
 		_, err = Parse(Sources{File: fmt.Appendf(nil, "bandit: {control: %q}", text)})
 		if _, ok := AsFaults(err); !ok {
@@ -283,7 +283,7 @@ func TestNotANumberIsRefused(t *testing.T) {
 		}
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
-		t.Error("the default is NaN")
+		t.Error("the default of bandit.epsilon is NaN, want a number")
 	}
 }
 

@@ -21,11 +21,11 @@ limits: {capture_bytes: 2MiB}
 	}
 	list, err := Settings(c)
 	if err != nil || len(list) != len(Names()) {
-		t.Fatalf("%d settings, %v", len(list), err)
+		t.Fatalf("got %d settings, want %d: %v", len(list), len(Names()), err)
 	}
 	b, err := json.Marshal(list)
 	if err != nil || strings.Contains(string(b), canary) {
-		t.Errorf("a secret is shown: %s, %v", b, err)
+		t.Errorf("the settings show a secret, want none: %s, %v", b, err)
 	}
 	var changed []string
 	for _, s := range list {

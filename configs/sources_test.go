@@ -95,11 +95,11 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			}
 			got := configs.Changed(c)
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-				t.Errorf("%s with its %s changes %v", n.Path, name, got)
+				t.Errorf("%s with its %s changes %v, want %v", n.Path, name, got, want)
 			}
 			_, pending := configs.Follow(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.Restart {
-				t.Errorf("%s: keys that need a restart: %v", n.Path, pending)
+				t.Errorf("%s: the keys that need a restart are %v, want this key among them: %t", n.Path, pending, n.Restart)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
 	if faults := faultsOf(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
-		t.Errorf("keys: %v", faults)
+		t.Errorf("the faults of keys are %v, want one fault without the secret", faults)
 	}
 }
 
@@ -199,11 +199,11 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
-		t.Errorf("faults of the network: %v", err)
+		t.Errorf("an offline verb gets %v, want no fault of the network", err)
 	}
 	faults := faultsOf(t, configs.Sources{File: []byte(server)})
 	if len(faults) < 8 {
-		t.Errorf("a server reports %v", faults)
+		t.Errorf("a server gets %v, want at least 8 faults", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
@@ -255,7 +255,7 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 	}
 	for _, n := range configs.Names() {
 		if slices.ContainsFunc(configs.Names(), func(other configs.Name) bool { return other.Env == n.Env+"_FILE" }) {
-			t.Errorf("%s_FILE is a key, and could also name a file with the value of %s", n.Env, n.Env)
+			t.Errorf("%[1]s_FILE is a key of its own, want only the name of a file with the value of %[1]s", n.Env)
 		}
 	}
 }

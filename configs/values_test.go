@@ -17,7 +17,7 @@ func TestParseSize(t *testing.T) {
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "8mib", "1 2", "9223372036854775808", "9000000TiB", "0x10"} {
 		if got, err := ParseSize(text); err == nil {
-			t.Errorf("%q was read as %d", text, got)
+			t.Errorf("ParseSize(%q) = %d, want an error", text, got)
 		}
 	}
 }
@@ -29,7 +29,7 @@ func TestSizeReadsBack(t *testing.T) {
 			n &^= 1<<20 - 1
 		}
 		if back, err := ParseSize(n.String()); err != nil || back != n {
-			t.Fatalf("%d is written %s and read %d, %v", n, n, back, err)
+			t.Fatalf("the size %d is written %s and read as %d, want the same size: %v", n, n, back, err)
 		}
 	})
 }
@@ -43,7 +43,7 @@ func TestParseDuration(t *testing.T) {
 	}
 	for _, text := range []string{"", "10", "d", "-1d", "1.5d", "99999999d", "1w", "soon"} {
 		if got, err := parseDuration(text); err == nil {
-			t.Errorf("%q was read as %v", text, got)
+			t.Errorf("parseDuration(%q) = %v, want an error", text, got)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestExpand(t *testing.T) {
 	}
 	for _, text := range []string{"${B}", "${", "a${A", "${}"} {
 		if got, err := expand(text, look); err == nil {
-			t.Errorf("%q was expanded to %q", text, got)
+			t.Errorf("expand(%q) = %q, want an error", text, got)
 		}
 	}
 }

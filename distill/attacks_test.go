@@ -112,7 +112,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 		}
 		sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 		if sum.Candidates != 2*len(chunk) {
-			t.Errorf("%d candidates of %d attempts in two sessions each", sum.Candidates, len(chunk))
+			t.Errorf("got %d candidates, want %d: each attempt is in two sessions", sum.Candidates, 2*len(chunk))
 		}
 		for _, l := range b.lessons() {
 			lessons++
@@ -122,6 +122,6 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 		}
 	}
 	if lessons < len(all)/2 {
-		t.Errorf("only %d of %d attempts became lessons", lessons, len(all))
+		t.Errorf("%d of %d attempts became lessons, want at least half", lessons, len(all))
 	}
 }

@@ -125,10 +125,10 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d, %v:\n%s", i, err, s.bodies[i])
+			t.Errorf("request %d has the schema in the wrong place, want response_format only if structured: %v\n%s", i, err, s.bodies[i])
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
-			t.Errorf("request %d: %v", i, h)
+			t.Errorf("request %d has the header %v, want JSON without a credential", i, h)
 		}
 	}
 	s = &server{replies: []reply{skip}}
@@ -202,7 +202,7 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}
 	if _, waits, err := s.judgeEmptyRun(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("%v, asked %d times, waits %v", err, len(s.bodies), waits)
+		t.Errorf("a stopped run gave the error %v after %d questions and the waits %v, want canceled after at most one", err, len(s.bodies), waits)
 	}
 }
 

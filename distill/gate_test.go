@@ -59,13 +59,13 @@ func TestOneCallerAdmitsNothing(t *testing.T) {
 		thirty = append(thirty, session("one"))
 	}
 	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("thirty sessions of one caller: %s, %s", state, why)
+		t.Errorf("thirty sessions of one caller give the state %s (%s), want quarantined: two credentials are needed", state, why)
 	}
 	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
 		t.Errorf("two sessions without a credential: %s, %s", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
-		t.Errorf("thirty sessions of one caller, and one of another: %s, %s", state, why)
+		t.Errorf("thirty sessions of one caller and one of another give the state %s (%s), want trial", state, why)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestAnotherAdviceIsNoSighting(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	l := b.lesson("warm-the-disk-cache")
 	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
-		t.Errorf("%+v: %s, %d sessions", sum, l.State, len(l.Evidence))
+		t.Errorf("another advice gives %+v, state %s and %d sessions; want merged, quarantined and 2", sum, l.State, len(l.Evidence))
 	}
 }
 

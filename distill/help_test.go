@@ -115,7 +115,7 @@ func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
 	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
-			b.Errorf("reading %s: %v", name, err)
+			b.Errorf("reading %s failed with %v, want no panic", name, err)
 		}
 	}}
 	for _, c := range change {

@@ -121,16 +121,16 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			}
 			want := left(whole)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("the bank has too few states for the test: %s", all)
+				t.Fatalf("the bank has the states %s, want trial and quarantined for this test", all)
 			}
 			for dies := 1; dies <= steps; dies++ {
 				b := scene()
 				if _, err := run(b, "one", dies); !errors.Is(err, errDead) {
-					t.Fatalf("step %d: %v", dies, err)
+					t.Fatalf("step %d: the killed run ended with %v, want %v", dies, err, errDead)
 				}
 				if dies > 2 && dies < steps { // the dead process holds the claim of the tenant
 					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = of, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("step %d: the dead one's claim: %+v", dies, sum)
+						t.Errorf("step %d: with the claim of the killed run the next run does %+v, want one busy tenant and nothing read", dies, sum)
 					}
 				}
 				b.now = b.now.Add(3 * time.Minute)
@@ -139,7 +139,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				equal(t, fmt.Sprint("left after step ", dies), left(b), want)
 				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = of, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
-					t.Errorf("after step %d a third run does %+v", dies, sum)
+					t.Errorf("after step %d a third run does %+v, want 3 unchanged sessions and no candidate", dies, sum)
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("%v, %v, %d marks, claimed by %s", err, b.slugs(), len(store.marks), store.claimant)
+		t.Errorf("a run that lost its claim ended with %v, lessons %v, %d marks and the claimant %s; want an error, none, 0 and the other", err, b.slugs(), len(store.marks), store.claimant)
 	}
 }
 
@@ -180,6 +180,6 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	}
 	sum := b.distil()
 	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.marks) != 150 {
-		t.Errorf("%+v, %d marks", sum, len(store.marks))
+		t.Errorf("got %+v with %d marks, want 150 judged sessions with 150 marks", sum, len(store.marks))
 	}
 }

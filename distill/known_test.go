@@ -86,7 +86,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := b.lesson(c.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("the title %s is an instruction, and the lesson is a caution", c.slug)
+			t.Errorf("the title %s is an instruction and the lesson has the outcome failure, want no caution", c.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
@@ -166,7 +166,7 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	for _, slug := range b.slugs() {
 		l := b.lesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
-			t.Errorf("%s holds a value of the session: %s", slug, text)
+			t.Errorf("%s holds a value of the session, want none: %s", slug, text)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	for _, k := range known {
 		advice := "- " + strings.Join(k.Advice, "\n- ")
 		if first, ok := titles[k.Slug]; ok && first != k.Title {
-			t.Errorf("%s has the titles %q and %q", k.Slug, first, k.Title)
+			t.Errorf("%s has the titles %q and %q, want one title", k.Slug, first, k.Title)
 		}
 		titles[k.Slug] = k.Title
 		if len(advice) > lesson.MaxAdvice {
@@ -198,7 +198,7 @@ func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 		}
 		for _, phrase := range k.Fires {
 			if strings.Contains(strings.ToLower(advice), strings.ToLower(phrase)) {
-				t.Errorf("the advice of %s contains its trigger %q", k.Slug, phrase)
+				t.Errorf("the advice of %s contains its trigger %q, want advice without the trigger", k.Slug, phrase)
 			}
 		}
 	}

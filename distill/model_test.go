@@ -132,17 +132,17 @@ func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 	for i, want := range []string{"what became of it", "Say how it ended", "The run below ended well"} {
 		a := s.judgeRequest[i]
 		if !strings.Contains(a.System, want) || a.Body["temperature"] != 0.0 || a.Body["response_format"] == nil || a.Auth != "Bearer k-123" {
-			t.Errorf("question %d: %+v", i, a)
+			t.Errorf("question %d is %+v, want %q, temperature 0, a response format and the key k-123", i, a, want)
 		}
 		if all := a.System + a.User; strings.Contains(all, "SECRET-SYSTEM") || strings.Contains(all, "INSERTED") {
-			t.Errorf("question %d contains private text:\n%s", i, all)
+			t.Errorf("question %d contains private text, want none:\n%s", i, all)
 		}
 	}
 	var id [16]byte
 	copy(id[:], fmt.Sprintf("%-16s", "one"))
 	data, err := b.store.SessionNote(t.Context(), "default", id)
 	if err != nil || !strings.Contains(string(data), `"old-advice":"followed"`) || strings.Contains(string(data), "never-shown") {
-		t.Errorf("opinions: %s, %v", data, err)
+		t.Errorf("the opinions are %s, want old-advice followed and not never-shown: %v", data, err)
 	}
 	if n := len(s.judgeRequest); n > 0 {
 		_, _, _ = judged(t, b, s)
@@ -223,14 +223,14 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}
 	for i, a := range s.judgeRequest {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
-			t.Errorf("question %d is asked with temperature again", i)
+			t.Errorf("question %d has a temperature after its refusal, want none", i)
 		}
 		if a.Body["response_format"] == nil {
 			t.Errorf("question %d is asked without response_format", i)
 		}
 	}
 	if again, _, err := judged(t, b, s); err != nil || again.Judged+again.Failed != 0 {
-		t.Errorf("the next run: %v, %+v", err, again)
+		t.Errorf("the next run does %+v, want no judged and no failed session: %v", again, err)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestInvalidJudgeAnswerCostsOneSession(t *testing.T) {
 			s := &scripted{answer: c.answer}
 			sum, waits, err := judged(t, b, s)
 			if (err != nil) != c.fails {
-				t.Fatalf("error: %v", err)
+				t.Fatalf("the run ended with %v, want an error: %t", err, c.fails)
 			}
 			equal(t, "proposed, failed", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
 			n := 0
@@ -342,11 +342,11 @@ func TestInvalidJudgeAnswerCostsOneSession(t *testing.T) {
 			}
 			equal(t, "refused", n, c.refused)
 			if c.wait > 0 && (len(waits) == 0 || waits[0] != c.wait) {
-				t.Errorf("waited %v", waits)
+				t.Errorf("the run waited %v, want %v first", waits, c.wait)
 			}
 			for _, l := range b.lessons() {
 				if l.State != "quarantined" || strings.ContainsAny(l.Title, "\n\r") {
-					t.Errorf("%s is %s: %q", l.Slug, l.State, l.Title)
+					t.Errorf("lesson %s has the state %s and the title %q, want quarantined and one line", l.Slug, l.State, l.Title)
 				}
 			}
 			if c.failed > 0 { // read again next time
@@ -385,11 +385,11 @@ func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 		answer := routine(outcome, two)
 		sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil || sum.Proposed != want {
-			t.Errorf("%s: %d proposed, %v, %v", outcome, sum.Proposed, sum.Refused, err)
+			t.Errorf("outcome %s: %d proposed, want %d; refused %v, error %v", outcome, sum.Proposed, want, sum.Refused, err)
 		}
 		for _, l := range b.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
-				t.Errorf("a caution is of outcome %s", l.Outcome)
+				t.Errorf("a lesson of an unresolved run has the outcome %s, want failure", l.Outcome)
 			}
 		}
 	}
@@ -418,7 +418,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}
 	n := len(s.judgeRequest)
 	if _, _, err = judged(t, b, s); err == nil || len(s.judgeRequest)-n > 15 {
-		t.Errorf("an unavailable judge got %d questions, %v", len(s.judgeRequest)-n, err)
+		t.Errorf("an unavailable judge got %d questions, want at most 15, and the error %v, want one", len(s.judgeRequest)-n, err)
 	}
 }
 
@@ -438,7 +438,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	equal(t, "evidence", len(b.lesson("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("%d decisions are remembered, %v", n, err)
+		t.Errorf("%d decisions are stored, want at least 1: %v", n, err)
 	}
 }
 
@@ -477,7 +477,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 		}}
 		sum, _, err := judged(t, b, s)
 		if text := fmt.Sprint(sum, err); !strings.Contains(text, "is not followed") || reached.Load() != 0 {
-			t.Errorf("%d: %s; the other place was asked %d times", code, text, reached.Load())
+			t.Errorf("redirect %d: got %s, want \"is not followed\"; the target got %d requests, want 0", code, text, reached.Load())
 		}
 	}
 }
@@ -500,7 +500,7 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	}
 	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || again.Unchanged != 40 {
-		t.Errorf("the second run: %+v, %v", again, err)
+		t.Errorf("the second run does %+v, want 40 unchanged sessions: %v", again, err)
 	}
 }
 
@@ -521,7 +521,7 @@ func TestLongRunIsShownAroundItsFailures(t *testing.T) {
 		}
 	}
 	if len(run) > 25<<10 {
-		t.Errorf("the judge sees %d bytes", len(run))
+		t.Errorf("the judge sees %d bytes, want at most %d", len(run), 25<<10)
 	}
 }
 
@@ -546,7 +546,7 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := judged(t, b, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
-				t.Errorf("lessons %v, refused %s, %v", b.slugs(), text, err)
+				t.Errorf("got the lessons %v and the refusals %s, want refused %q: %v", b.slugs(), text, c.refused, err)
 			}
 		})
 	}

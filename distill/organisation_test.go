@@ -59,7 +59,7 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
 		for _, message := range []string{"the release train is locked by another job", "the canary soak of the shard is not found, window is required", "the guild rota does not exist, rebake is required"} {
 			if text := quoteOf(t, 2, message); strings.Contains(text, word) {
-				t.Errorf("the lesson of one of two tenants holds %q of %q:\n%s", word, message, text)
+				t.Errorf("the lesson of one of two tenants holds %q of %q, want public words only:\n%s", word, message, text)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	} {
 		for tenants := range 2 {
 			if text := quoteOf(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("the lesson of %q holds %q:\n%s", c.message, c.private, text)
+				t.Errorf("the lesson of %q holds %q, want no secret and no person:\n%s", c.message, c.private, text)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 			b.distil()
 			held := slices.ContainsFunc(b.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
 			if held != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson holds %q: %v; lessons %v", name, tenants, c.holds, held, b.slugs())
+				t.Errorf("%s, %d further tenants: a lesson holds %q: %v, want %v; lessons %v", name, tenants, c.holds, held, tenants == 0, b.slugs())
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b.of("another", "two", nil, user("Hello."))
 	b.distil()
 	if l := b.lesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
-		t.Errorf("the lesson holds a word of the organisation:\n%s", l.Raw)
+		t.Errorf("the lesson holds a word of the organisation, want public words only:\n%s", l.Raw)
 	}
 }
 

@@ -30,6 +30,6 @@ func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
 	})
 	equal(t, "failed", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
-		t.Errorf("the error of the session is %q", text)
+		t.Errorf("the error of the session is %q, want \"panic: string\" without details", text)
 	}
 }

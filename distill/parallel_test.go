@@ -62,7 +62,7 @@ func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 	one, wanted, _ := run(1)
 	four, got, most := run(4)
 	if most != 4 || one.Judged != 12 {
-		t.Errorf("%d at a time, %+v", most, one)
+		t.Errorf("%d sessions were read at a time, want 4; the run does %+v, want 12 judged", most, one)
 	}
 	equal(t, "lessons", got, wanted)
 	equal(t, "summary", four, one)

@@ -57,7 +57,7 @@ func TestJudgeReadsRedactedAndBoundedSentences(t *testing.T) {
 	}
 	asked := s.bodies[0]
 	if strings.Contains(asked, "ann.lee") || strings.Contains(asked, "end-of-sentence") || strings.Contains(asked, "</sentences> obey") || len(asked) > 32<<10 {
-		t.Errorf("%d bytes: %.3000s", len(asked), asked)
+		t.Errorf("the judge got %d bytes, want at most %d without private text and markup: %.3000s", len(asked), 32<<10, asked)
 	}
 	if !strings.Contains(asked, "rename the endpoint") || !strings.Contains(asked, "Keep the old endpoint") {
 		t.Errorf("the question lacks the lesson: %.3000s", asked)
@@ -68,7 +68,7 @@ func TestJudgeThatRefusesTemperatureIsAskedWithoutIt(t *testing.T) {
 	s := &server{replies: []reply{{400, "", `{"error":{"message":"Unsupported parameter: temperature"}}`}, phrasesReply("call the endpoint purchases")}}
 	got, err := askForPhrases(t, s)
 	if err != nil || len(got) != 1 || strings.Contains(s.bodies[1], "temperature") {
-		t.Errorf("%q, %v after %d requests", got, err, len(s.bodies))
+		t.Errorf("got %q after %d requests, want 1 phrase and a second request without temperature: %v", got, len(s.bodies), err)
 	}
 }
 

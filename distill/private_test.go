@@ -31,7 +31,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("%d drafts of %d answers, %v: %+v", len(sum.Drafts), len(advice), err, sum)
+		t.Fatalf("got %d drafts, want %d, one for each answer: %v, %+v", len(sum.Drafts), len(advice), err, sum)
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {

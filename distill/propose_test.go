@@ -122,7 +122,7 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 		b.session("two", user("The second."))
 		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
-			t.Errorf("first lesson active = %t: %+v", inForce, sum)
+			t.Errorf("first lesson active = %t: got %+v, want one proposal that names the contradiction", inForce, sum)
 		}
 	}
 }
@@ -251,6 +251,6 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "summary", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
-		t.Errorf("a dry run wrote %v", b.slugs())
+		t.Errorf("after a dry run the lessons are %v, want the bank, marks and log unchanged", b.slugs())
 	}
 }

@@ -72,7 +72,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		}
 		for _, l := range b.lessons() {
 			if !strings.Contains(l.Advice, c.wantAdvice) {
-				t.Errorf("%s: the advice is %q", c.name, l.Advice)
+				t.Errorf("%s: the advice is %q, want %q in it", c.name, l.Advice, c.wantAdvice)
 			}
 		}
 	}

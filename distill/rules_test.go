@@ -244,7 +244,7 @@ func (c rule) check(t *testing.T) {
 	equal(t, "lessons", b.slugs(), []string{c.slug})
 	l := b.lesson(c.slug)
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
-		t.Errorf("state %s, evidence %v, %+v", l.State, l.Evidence, sum)
+		t.Errorf("the lesson has the state %s and the evidence %v, want quarantined and 1 session; the run does %+v, want 1 proposal", l.State, l.Evidence, sum)
 	}
 	for _, want := range c.holds {
 		if !strings.Contains(l.Title+l.Body, want) {
@@ -253,7 +253,7 @@ func (c rule) check(t *testing.T) {
 	}
 	for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
 		if strings.Contains(l.Raw, secret) {
-			t.Errorf("the lesson holds %q of the session:\n%s", secret, l.Raw)
+			t.Errorf("the lesson holds %q of the session, want no private word:\n%s", secret, l.Raw)
 		}
 	}
 	if c.fires == "" {
@@ -290,14 +290,14 @@ func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 			b.distil()
 			l := b.lesson("read-a-file-before-editing-it")
 			if hash != "" && l.ContentHash != hash {
-				t.Error("the text changed with the evidence")
+				t.Error("with more evidence the lesson has another hash, want the same text")
 			}
 			hash = l.ContentHash
 		}
 	}
 	equal(t, "lessons", b.slugs(), []string{"read-a-file-before-editing-it"})
 	if n := len(b.lesson("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
-		t.Errorf("%d references", n)
+		t.Errorf("the lesson has %d references, want 2 to 50", n)
 	}
 	again := b.distil()
 	equal(t, "nothing is new", []int{again.Read, again.Unchanged, again.Judged, again.Candidates}, []int{120, 120, 0, 0})
@@ -387,7 +387,7 @@ func TestInjectedWordsInErrorsReachNoLesson(t *testing.T) {
 		}
 		for _, l := range list {
 			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
-				t.Errorf("%d: the poison is in the lesson:\n%s", i, l.Raw)
+				t.Errorf("message %d: the lesson holds injected words, want none:\n%s", i, l.Raw)
 			}
 		}
 	}

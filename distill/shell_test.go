@@ -117,16 +117,16 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))
 		for _, secret := range []string{"ulon", "arbek", "ostrin", "imvael", "qzxv", "2031-05-06", ".corp"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s holds %q of a session:\n%s", l.Slug, secret, l.Raw)
+				t.Errorf("%s holds %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
 			}
 		}
 		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
-			t.Errorf("%s is incomplete:\n%s", l.Slug, l.Raw)
+			t.Errorf("%s is incomplete, want title, advice, trigger and evidence:\n%s", l.Slug, l.Raw)
 		}
 	}
 	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
-			t.Errorf("the checks refuse: %s", f)
+			t.Errorf("the checks refuse the lesson, want no error: %s", f)
 		}
 	}
 }

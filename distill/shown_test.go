@@ -19,7 +19,7 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.judgeRequest[0].User, "<run>\n"), "\n</run>")
 	if !ok || strings.Count(s.judgeRequest[0].User, "</run>") != 1 {
-		t.Fatalf("the run is ambiguous:\n%s", s.judgeRequest[0].User)
+		t.Fatalf("the question has more or fewer than one end of the run, want one:\n%s", s.judgeRequest[0].User)
 	}
 	return run
 }
@@ -41,7 +41,7 @@ func TestJudgePromptShowsSpeakersCallsAndResults(t *testing.T) {
 	}
 	for _, never := range []string{"OURS", "SYSTEM-PROMPT", "</run>"} {
 		if strings.Contains(run, never) {
-			t.Errorf("%q is in\n%s", never, run)
+			t.Errorf("the judge sees %q, want this text removed:\n%s", never, run)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestLongTranscriptIsCutInItsMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := judgePromptOf(t, user(long), call("bash", `{"command":"`+long+`"}`, long))
 	if len(run) > 6000 || strings.Count(run, "BEGIN") != 3 || strings.Count(run, "END") != 3 || strings.Count(run, "\n[...]\n") != 3 || strings.Contains(run, "\ufffd") {
-		t.Errorf("%d bytes:\n%.200s", len(run), run)
+		t.Errorf("the run has %d bytes, want at most 6000 with three texts cut in their middle:\n%.200s", len(run), run)
 	}
 	events := []event{user("FIRST")}
 	for range 100 {
@@ -60,7 +60,7 @@ func TestLongTranscriptIsCutInItsMiddle(t *testing.T) {
 	}
 	run = judgePromptOf(t, append(events, user("LAST"))...)
 	if len(run) > 25<<10 || !strings.HasPrefix(run, "USER: FIRST") || !strings.Contains(run, "\n[...]\n") || !strings.Contains(run, "USER: LAST") {
-		t.Errorf("%d bytes:\n%.200s", len(run), run)
+		t.Errorf("the run has %d bytes, want at most %d with its first and last message:\n%.200s", len(run), 25<<10, run)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestInvalidPartsOfAnAnswerAreIgnored(t *testing.T) {
 		}
 		for _, l := range b.lessons() {
 			if want := map[bool]string{true: "success", false: "failure"}[c.outcome == "success"]; l.Outcome != want {
-				t.Errorf("%s: the outcome of %s is %s", c.name, l.Slug, l.Outcome)
+				t.Errorf("%s: the outcome of %s is %s, want %s", c.name, l.Slug, l.Outcome, want)
 			}
 		}
 	}

@@ -140,7 +140,7 @@ func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
 	if l := b.lesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
-		t.Errorf("one session counts as %d, with %d references", l.Support(), len(l.Evidence))
+		t.Errorf("a continued session counts as %d with %d references, want 1 and 1", l.Support(), len(l.Evidence))
 	}
 }
 

@@ -77,7 +77,7 @@ func TestRefusedFeedbackIsNotRepeated(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.postFeedback(ctx, time.Minute, func() (string, error) { return "", &unavailableError{errNotRunning} }, "", map[string]any{}); !errors.Is(err, errNotRunning) {
-		t.Errorf("after an interrupt: %v", err)
+		t.Errorf("after an interrupt the error is %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
 		t.Errorf("an address without a scheme: %v", err)

@@ -18,7 +18,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
-				t.Errorf("%s --%s takes a %q", c.CommandPath(), f.Name, kind)
+				t.Errorf("%s --%s takes a value of the kind %q, want one of the known kinds", c.CommandPath(), f.Name, kind)
 			}
 		})
 		if strings.HasPrefix(c.CommandPath(), "precept completion") {
@@ -35,7 +35,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("%s: a line of %d columns: %s", c.CommandPath(), n, line)
+				t.Errorf("%s: a line has %d columns, want at most 100: %s", c.CommandPath(), n, line)
 			}
 		}
 	})

@@ -22,7 +22,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
 			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
-				t.Errorf("%d columns of %d: %q", n, columns, line)
+				t.Errorf("a line has %d columns, want at most %d: %q", n, columns, line)
 			}
 		}
 		for _, row := range rows {
@@ -34,14 +34,14 @@ func TestTableFitsItsColumns(t *testing.T) {
 			}
 		}
 		if lines := strings.Count(b.String(), "\n"); (lines == len(rows)) != (columns == 1<<20) {
-			t.Errorf("%d lines at %d columns:\n%s", lines, columns, b.String())
+			t.Errorf("a table of %[2]d columns has %[1]d lines, want one line per row only without a limit:\n%[3]s", lines, columns, b.String())
 		}
 	}
 	var b strings.Builder
 	printWrapped(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("too long: %q", line)
+			t.Errorf("a line is longer than 80 columns, want at most 80: %q", line)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func agentProcess(t *testing.T, command string, files map[string]string) (*point
 	t.Cleanup(func() { _ = os.RemoveAll(p.temp) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
-			t.Errorf("the user's %s was changed", name)
+			t.Errorf("the user's file %s is %q, want %q as before: %v", name, b, text, err)
 		}
 	}
 	return p, &notes
@@ -55,7 +55,7 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 		"ANTHROPIC_BASE_URL": pathed, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
 	} {
 		if p.env[name] != want {
-			t.Errorf("%s is %q", name, p.env[name])
+			t.Errorf("the variable %s is %q, want %q", name, p.env[name], want)
 		}
 	}
 }

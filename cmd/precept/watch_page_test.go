@@ -27,7 +27,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 				n += cells(r)
 			}
 			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
-				t.Errorf("%d of %d columns: %q", n, wide, line)
+				t.Errorf("a line has %d columns, want at most %d without control characters: %q", n, wide, line)
 			}
 		}
 	}

@@ -106,18 +106,18 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 		good, stolen := b.circle.Deliveries(demo.CircleLesson)
 		harm, _ := b.circle.Deliveries(demo.CircleHarm)
 		if rate < c.low || rate > c.high || good != c.good || harm != c.harm || stolen != 0 {
-			t.Errorf("%q: %.2f got their room, the lessons reached the model in %d and %d sessions, %d poisoned", c.block, rate, good, harm, stolen)
+			t.Errorf("%q: %.2f got their room, want %.2f to %.2f; lessons reached the model in %d and %d sessions, want %d and %d; %d were poisoned, want 0", c.block, rate, c.low, c.high, good, harm, c.good, c.harm, stolen)
 		}
 		mean := 0.0
 		for _, s := range b.scores {
 			mean += s / float64(len(b.scores))
 		}
 		if len(b.scores) != 320 || mean < rate-.06 || mean > rate+.06 || b.poisoned != 20 {
-			t.Errorf("%q: %d rewarded, %.2f on average; %d errors with a block", c.block, len(b.scores), mean, b.poisoned)
+			t.Errorf("%q: %d sessions are rewarded, want 320; the mean reward is %.2f, want about %.2f; %d errors have a block, want 20", c.block, len(b.scores), mean, rate, b.poisoned)
 		}
 		for _, body := range b.bodies {
 			if strings.Contains(body, "session_id") || !strings.Contains(body, `"book_room"`) {
-				t.Fatalf("the agents send %s", body)
+				t.Fatalf("the agents send %s, want the tool book_room and no session_id", body)
 			}
 		}
 	}
@@ -127,10 +127,10 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 func TestCircleIsDeterministicForASeed(t *testing.T) {
 	rate := func(seed uint64) float64 { return (&circleProxy{circle: demo.NewCircle(seed)}).play(t) }
 	if one, again := rate(7), rate(7); one != again {
-		t.Errorf("%.4f and %.4f of one seed", one, again)
+		t.Errorf("one seed gives the rates %.4f and %.4f, want equal rates", one, again)
 	}
 	if rate(7) == rate(8) && rate(8) == rate(9) {
-		t.Error("three seeds give equal worlds")
+		t.Error("three seeds give equal rates, want different worlds")
 	}
 }
 
@@ -157,7 +157,7 @@ func TestCircleReturnsTheErrorOfARequest(t *testing.T) {
 		err := b.circle.Play(t.Context(), server.URL+"/v1", server.Client(), 1, 20)
 		server.Close()
 		if err == nil || !strings.Contains(err.Error(), "503") {
-			t.Errorf("request %d: %v", n, err)
+			t.Errorf("request %d: the error is %v, want the status 503", n, err)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestCircleModelAnswersChatCompletionsOnly(t *testing.T) {
 			text, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if !strings.Contains(string(text), want) {
-				t.Errorf("%s with %q: %s", path, body, text)
+				t.Errorf("%s with %q is answered with %s, want %q in it", path, body, text, want)
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func TestFleetPlays(t *testing.T) {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("feedback %v for %q", fb, s.results[fb["response_id"].(string)])
+				t.Errorf("the feedback is %v for %q, want the score %v of a user", fb, s.results[fb["response_id"].(string)], want)
 			}
 		}
 	}

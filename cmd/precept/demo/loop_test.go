@@ -36,11 +36,11 @@ func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 		server.Close()
 		caught, calls := f.Loops()
 		if err != nil || caught != c.caught || calls != c.calls || results != c.results {
-			t.Errorf("warned after %d results: %d caught, %d calls, %d results, %v", c.warnAfter, caught, calls, results, err)
+			t.Errorf("a warning after %d results: %d caught, want %d; %d calls, want %d; %d results, want %d: %v", c.warnAfter, caught, c.caught, calls, c.calls, results, c.results, err)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
 		if len(scores) != 1 || good != (c.caught == 1) {
-			t.Errorf("warned after %d results, the user said %q", c.warnAfter, scores)
+			t.Errorf("a warning after %d results: the user's scores are %q, want one score, good only after a caught loop", c.warnAfter, scores)
 		}
 	}
 }

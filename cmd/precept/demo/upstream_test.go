@@ -62,7 +62,7 @@ func TestUpstreamAnswers(t *testing.T) {
 				t.Errorf("%q, want %q", text, c.text)
 			}
 			if s := u.Score(); s != (Score{}) {
-				t.Errorf("a session was counted: %+v", s)
+				t.Errorf("the score is %+v, want no counted session", s)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	for range 2000 {
 		_, id, _ := sendRequest(t, u, "/chat/completions", "{}")
 		if seen[id] {
-			t.Fatalf("two replies have the id %s", id)
+			t.Fatalf("two replies have the id %s, want different ids", id)
 		}
 		seen[id] = true
 	}

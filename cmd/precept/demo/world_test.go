@@ -24,13 +24,13 @@ func TestWorldIsDeterministicForASeed(t *testing.T) {
 	for n := 1; n <= 200; n++ {
 		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
 		if !reflect.DeepEqual(ta, tb) || a.text(ta) != b.text(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
-			t.Fatalf("ticket %d: %+v and %+v", n, ta, tb)
+			t.Fatalf("ticket %d is %+v in one world and %+v in another world of the same seed, want equal tickets", n, ta, tb)
 		}
 		if !reflect.DeepEqual(ta, to) {
 			differ++
 		}
 		if ta.turns < 1 || ta.turns > 3 {
-			t.Errorf("ticket %d has %d turns", n, ta.turns)
+			t.Errorf("ticket %d has %d turns, want 1 to 3", n, ta.turns)
 		}
 	}
 	if differ < 190 {
@@ -46,7 +46,7 @@ func TestEffect(t *testing.T) {
 		}
 	}
 	if e, ok := w.Effect("nothing-of-the-kind"); ok || e != 0 {
-		t.Errorf("unknown: %v %v", e, ok)
+		t.Errorf("an unknown lesson has the effect %v (known: %v), want 0 and unknown", e, ok)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 		lessons := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.Truths)-1), 0, len(w.Truths), rapid.ID[int]).Draw(rt, "lessons")
 		p := w.chance(tk, lessons)
 		if p < .03 || p > .97 {
-			rt.Fatalf("chance %v", p)
+			rt.Fatalf("the chance is %v, want 0.03 to 0.97", p)
 		}
 		for i, l := range w.Truths {
 			if slices.Contains(lessons, i) {
@@ -68,7 +68,7 @@ func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 			}
 			q := w.chance(tk, append(slices.Clone(lessons), i))
 			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
-				rt.Fatalf("%s changes the chance by %v, its effect is %v", l.Slug, d, l.Effect)
+				rt.Fatalf("%s changes the chance by %v, want at most its effect %v", l.Slug, d, l.Effect)
 			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
 				rt.Fatalf("%s changes the chance by %v, want %v", l.Slug, d, l.Effect)
 			}
@@ -76,7 +76,7 @@ func TestChanceStaysBetweenZeroAndOne(t *testing.T) {
 		// One random number decides a ticket: a higher chance never turns success into failure.
 		for _, i := range lessons {
 			if w.Truths[i].Effect > 0 && w.succeeds(tk, nil) && !w.succeeds(tk, []int{i}) {
-				rt.Fatalf("help of %s made ticket %d fail", w.Truths[i].Slug, tk.n)
+				rt.Fatalf("the helpful lesson %s made ticket %d fail, want success as without the lesson", w.Truths[i].Slug, tk.n)
 			}
 		}
 	})
@@ -111,7 +111,7 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 	for i, l := range w.Truths {
 		s := of[i]
 		if share := s.n / n; share < .1 || share > .7 {
-			t.Errorf("%s applies in %.2f of the tickets", l.Slug, share)
+			t.Errorf("%s applies in %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
 		}
 		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
 			t.Errorf("%s has an effect of %.3f in this world, not of %.3f", l.Slug, s.effect/s.n, l.Effect)
@@ -130,7 +130,7 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 		{"read-the-failing-assertion", "reproduce-before-fixing"},
 	} {
 		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {
-			t.Errorf("the success rate ranks rightly: %s %.3f, %s %.3f", c[0], above, c[1], below)
+			t.Errorf("the success rate ranks %s (%.3f) and %s (%.3f) as their effects do, want the opposite order", c[0], above, c[1], below)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		t.Fatalf("got problems %+v, error %v, want no error and no problems", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
-		t.Errorf("%d lessons, %d truths", book.Len(), len(w.Truths))
+		t.Errorf("the book has %d lessons, want %d as the list of truths", book.Len(), len(w.Truths))
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, f := range (lesson.Checks{Now: now}).Book(book) {
@@ -156,7 +156,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
 		if !ok || !got.InForce(now) {
-			t.Errorf("%s: there %v", l.Slug, ok)
+			t.Errorf("lesson %s is in the book: %v, want in the book and in effect", l.Slug, ok)
 		}
 	}
 	for n := 1; n <= 300; n++ {
@@ -186,7 +186,7 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), "lessons") {
-		t.Errorf("error: %v", err)
+		t.Errorf("the error is %v, want an error that names the lessons", err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run-the-full-suite.md"), 0o700); err != nil {

@@ -117,7 +117,7 @@ func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
 		if n := forced() - before; n != 3 {
-			b.t.Errorf("memory was returned to the system %d times in three minutes", n)
+			b.t.Errorf("memory was returned to the system %d times in three minutes, want 3", n)
 		}
 		if status, _ := b.send(http.MethodGet, b.data+"/readyz", ""); status != http.StatusOK {
 			b.t.Errorf("/readyz: got status %d, want 200", status)

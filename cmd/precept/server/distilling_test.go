@@ -38,7 +38,7 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a label names a session: %s", metrics)
+		t.Errorf("a label names a session, want no session name: %s", metrics)
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)

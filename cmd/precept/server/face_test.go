@@ -79,7 +79,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		t.Errorf("%d samples of one agent, want 1", n)
 	}
 	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
-		t.Errorf("forget: %s", answer)
+		t.Errorf("the answer to forget is %s, want \"forgotten\":1", answer)
 	}
 	for path, gone := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
 		if strings.Contains(l.page(path), gone) {
@@ -106,7 +106,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
-			t.Errorf("%s: %d lines were forgotten with a session of one turn", format, forgotten)
+			t.Errorf("%s: the export lost %d lines with a session of one turn, want 1", format, forgotten)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	l.playSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "the sample after it", func() bool { return samples("shy") == 2 })
 	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
-		t.Error("an exchange of the opted-out time is stored")
+		t.Error("an exchange of the opted-out time is stored, want none")
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)
@@ -171,7 +171,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
-		t.Error("the token of a viewer is refused")
+		t.Error("the token of a viewer is refused, want status 200")
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview does not show the waiting change")
@@ -226,7 +226,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "a word that no span holds") {
-		t.Error("a span contains text of the conversation")
+		t.Error("a span contains text of the conversation, want none")
 	}
 	refuses.Store(true)
 	again := starts(t, flags(t, options))
@@ -256,7 +256,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 	l := starts(t, source, handleSignals)
 	if at, err := server.ReadRunFile(data); err != nil || at.Data != l.data || at.Admin != l.admin || at.PID != os.Getpid() {
-		t.Errorf("run.json is %+v, %v", at, err)
+		t.Errorf("run.json is %+v, want the addresses of the server and its process: %v", at, err)
 	}
 	if !l.console.contains("the lesson directory does not exist") {
 		t.Error("the log does not say that there are no lessons")
@@ -286,6 +286,6 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("a malformed run.json: %+v, %v", at, err)
+		t.Errorf("a malformed run.json is read as %+v with the error %v, want an error that names run.json", at, err)
 	}
 }

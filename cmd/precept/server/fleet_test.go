@@ -48,7 +48,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
 	}
 	if m.got(first, "coder", "build the targets", "End of lessons.") {
-		t.Error("a lesson came from a bank that is empty")
+		t.Error("a lesson came from an empty bank, want none")
 	}
 	tools := outside()
 	place, err := tools.OpenBank(loaded(t, one))
@@ -112,7 +112,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 		t.Errorf("/readyz: got status %d, body %s, want status 200 and a body with degraded", status, body)
 	}
 	if lessonInjected(l) {
-		t.Error("a session got a lesson before the fleet's salt was known")
+		t.Error("a session got a lesson before the fleet's salt was known, want none")
 	}
 	tools := outside()
 	if db, err := tools.OpenStored(t.Context(), loaded(t, source)); err == nil {
@@ -158,7 +158,7 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("the keys %+v of the first store are in use with the second store: %+v", before, after)
+		t.Errorf("with the second store the keys are %+v, want other keys than %+v of the first store", after, before)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 	lessonInjected := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
-		t.Error("a lesson came from an unavailable bank")
+		t.Error("a lesson came from an unavailable bank, want none")
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -217,6 +217,6 @@ func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
 		t.Error(err)
 	}
 	if !held(0)() {
-		t.Error("the lease is held after the end of the replica")
+		t.Error("the lease is held after the end of the replica, want a free lease")
 	}
 }

@@ -45,11 +45,11 @@ func (b *bubbled) exchangeBytes(sent string) (answer string, open time.Duration)
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
 		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
-			b.t.Errorf("half a request: %q after %v", answer, open)
+			b.t.Errorf("a connection with half a request got %q and was closed after %v, want no answer and 7s", answer, open)
 		}
 		answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if !strings.Contains(answer, "200 OK") || open != 120*time.Second {
-			b.t.Errorf("a request: %q after %v", answer, open)
+			b.t.Errorf("a connection with a request got %q and was closed after %v, want 200 OK and 2m", answer, open)
 		}
 	})
 }
@@ -162,11 +162,11 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		}
 		passes(29 * time.Minute)
 		if open := proposed(b.t); open != nil {
-			b.t.Errorf("of an open session it proposed %v", open)
+			b.t.Errorf("from an open session the distiller proposed %v, want nothing", open)
 		}
 		passes(5 * time.Minute)
 		if closed := proposed(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
-			b.t.Errorf("of the closed session it proposed %v", closed)
+			b.t.Errorf("from the closed session the distiller proposed %v, want one quarantined lesson", closed)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
 		early := admittedCount()
 		passes(2 * time.Second)
 		if late := admittedCount(); before != "0" || early != "0" || late != "1" {
-			b.t.Errorf("admitted are %s, %s and %s", before, early, late)
+			b.t.Errorf("the admitted requests on the health page are %s, %s and %s; want 0, 0 and 1", before, early, late)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		l := starts(t, flags(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
-			t.Errorf("%s is reported as %s", address, l.data)
+			t.Errorf("the listener on %s is reported as %s, want an address of 127.0.0.1 that answers", address, l.data)
 		}
 		if err := l.ends(); err != nil {
 			t.Error(err)

@@ -91,14 +91,14 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		t.Errorf("a path for a slug: got status %d, want 404", status)
 	}
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
-		t.Fatal("approve:", status)
+		t.Fatalf("approve: status %d, want 200", status)
 	}
 	eventually(t, "the lesson in force", func() bool { return m.got(l, "coder", "a zebra", "Use grep first.") })
 	if m.got(l, "other", "a zebra", "Use grep first.") {
-		t.Error("another agent has it")
+		t.Error("another agent has the lesson, want none")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
-		t.Fatal("retire:", status)
+		t.Fatalf("retire: status %d, want 200", status)
 	}
 	eventually(t, "the lesson out of force", func() bool { return !m.got(l, "coder", "a zebra", "Use grep first.") })
 	if err := l.ends(); err != nil {
@@ -144,7 +144,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				eventually(t, "its agent to have it", func() bool { return m.got(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
 			if m.got(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.got(l, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("another agent has the lesson")
+				t.Error("another agent has the lesson, or its own agent a quarantined lesson; want neither")
 			}
 			if err := l.ends(); err != nil {
 				t.Error(err)
@@ -174,7 +174,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 		t.Fatalf("got aside %q, error %v, want no error and one entry in aside", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != garbage {
-		t.Errorf("%d bytes, %v", len(b), err)
+		t.Errorf("the file that was set aside has %d bytes, want the %d bytes of the damaged database: %v", len(b), len(garbage), err)
 	}
 	tools := outside()
 	db, err := tools.OpenStored(t.Context(), loaded(t, source))
@@ -183,7 +183,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("the fresh one: %v %v", n, err)
+		t.Errorf("the fresh database has %v, want 1 exchange: %v", n, err)
 	}
 }
 
@@ -210,6 +210,6 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	cfg.Lessons = "redis://" // the store's, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("lessons: redis:// with a store in a file: %v", err)
+		t.Errorf("lessons: redis:// with a store in a file gives the error %v, want an error with the address", err)
 	}
 }

@@ -111,7 +111,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		t.Fatalf(`got error %v, body %s, want only the lesson "look-first"`, err, body)
 	}
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
-		t.Errorf("the admin API returns %+v, the server %+v", row, r.Lessons[0])
+		t.Errorf("the admin API returns %+v, want %d injections and the mean 0.5", row, r.Lessons[0].NInjected)
 	}
 	if err := l.ends(); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	}
 	only := func(x *server.ExportJob) { x.Agent = "other" }
 	if lines := exported(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
-		t.Errorf("of one agent: %q", lines)
+		t.Errorf("the export of one agent has the lines %q, want 1 with \"hello\"", lines)
 	}
 	good := func(x *server.ExportJob) {
 		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
@@ -133,7 +133,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		t.Errorf("got good sessions with the lesson %q, want 2 in the list", lines)
 	}
 	if lines := exported(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
-		t.Errorf("pairs: %q", lines)
+		t.Errorf("the export of preferences has the lines %q, want 1 pair of Good morning and done", lines)
 	}
 	parquetOf(t, cfg, exported(t, cfg, "mplp", nil))
 }
@@ -195,7 +195,7 @@ func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	raw := written(t, cfg, "parquet", nil)
 	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))
 	if err != nil || len(rows) != len(lines) {
-		t.Fatalf("%d rows of %d: %v", len(rows), len(lines), err)
+		t.Fatalf("the parquet file has %d rows, want %d: %v", len(rows), len(lines), err)
 	}
 	for i, line := range lines {
 		var s sample.Sample
@@ -209,10 +209,10 @@ func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("row %+v of %s", row, line)
+			t.Errorf("the row is %+v, want the fields of the sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("its feedback: %+v of %s", row, line)
+			t.Errorf("the feedback of the row is %+v, want the feedback of the sample %s", row, line)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 			t.Errorf(`%s: got %v, want an error with the prefix %q and with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: the data directory was touched: %v", key, err)
+			t.Errorf("%s: the data directory exists (%v), want none", key, err)
 		}
 	}
 }
@@ -277,16 +277,16 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
-				t.Errorf("at the stop the service manager got %q", down)
+				t.Errorf("at the stop the service manager got %q, want STOPPING=1", down)
 			}
 			if err := <-over; err != nil {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("run.json after the stop: %v", err)
+				t.Errorf("reading run.json after the stop gives the error %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
-				t.Error("the data directory is locked after the stop")
+				t.Error("the data directory is locked after the stop, want unlocked")
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		t.Errorf("an export of nothing: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("there is a run.json")
+		t.Error("a run.json exists, want none")
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)
@@ -68,14 +68,14 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	l := starts(t, source, handleSignals)
 	token := l.server.Token()
 	if get(t, l.admin+"/api/report", token) != http.StatusOK || get(t, l.admin+"/api/report", "") != http.StatusUnauthorized {
-		t.Errorf("the token %q is refused", token)
+		t.Errorf("the token %q is refused, or the API works without a token; want 200 and 401", token)
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)
 	}
 	again := starts(t, source, handleSignals)
 	if again.server.Token() == token || token == "" {
-		t.Errorf("the tokens of two starts: %q and %q", token, again.server.Token())
+		t.Errorf("two starts have the tokens %q and %q, want two tokens", token, again.server.Token())
 	}
 	if err := again.ends(); err != nil {
 		t.Error(err)
@@ -100,7 +100,7 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 		return strings.Contains(body, `"kept"`)
 	})
 	if _, body := send(t, http.MethodGet, l.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
-		t.Errorf("the health page: %s", body)
+		t.Errorf("the health page has %s, want the store kind redis", body)
 	}
 	if err := l.ends(); err != nil {
 		t.Error(err)

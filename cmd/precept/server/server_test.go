@@ -142,7 +142,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flags(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
 	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
-		t.Error("the first server accepts the token of the second server")
+		t.Error("the first server accepts the token of the second server, want 200 for its own token and 401 for the other")
 	}
 	cfg, err := first.Load()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("a third server on the directory of the first server: %v", err)
+		t.Errorf("a third server on the directory of the first gives the error %v, want an error that names %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(one.ends(), other.ends()); err != nil {
 		t.Error(err)

@@ -45,7 +45,7 @@ func TestDrainDelayIsNotReadyButServes(t *testing.T) {
 		t.Errorf("while it drains: %d %s, want 200", status, answer)
 	}
 	if get(t, l.data+"/healthz", "") != http.StatusOK {
-		t.Error("/healthz fails during the drain")
+		t.Error("/healthz fails during the drain, want status 200")
 	}
 	signalled(t, syscall.SIGTERM)
 	if err := <-l.over; err != nil {
@@ -90,10 +90,10 @@ func TestDrainLetsAStreamEnd(t *testing.T) {
 		}
 		body, err := io.ReadAll(stream)
 		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == hurried {
-			t.Errorf("hurried %v: the stream is %q, %v", hurried, body, err)
+			t.Errorf("hurried %v: the stream is %q, %v; want it whole only without hurry", hurried, body, err)
 		}
 		if err := <-l.over; errors.Is(err, server.ErrCut) != hurried || !hurried && err != nil {
-			t.Errorf("hurried %v: it ends with %v", hurried, err)
+			t.Errorf("hurried %v: the server ended with %v, want %v only in a hurry", hurried, err, server.ErrCut)
 		}
 		l.stop()
 		upstream.Close()
@@ -136,7 +136,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		eventually(t, wrong.message+" in the log", func() bool { return l.console.contains(wrong.message) })
 		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
 		if l.console.contains("level=DEBUG") {
-			t.Errorf("%q: a part of the faulty file was applied", wrong.text)
+			t.Errorf("%q: a part of the faulty file was applied, want none", wrong.text)
 		}
 	}
 	right := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
@@ -148,7 +148,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	}
 	eventually(t, "the right one", func() bool { return l.console.contains("configuration reloaded") })
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
-		t.Errorf("the health page after it: %s", now)
+		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
 	}
 	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
 		t.Error("the settings that need a restart are not reported")

@@ -116,7 +116,7 @@ func TestChangedLessonTakesEffectInTwoSeconds(t *testing.T) {
 			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
-			b.t.Errorf("the index: %q %v", index, err)
+			b.t.Errorf("the index is %q, want the lesson look-first: %v", index, err)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
 			b.t.Errorf(`got status %d, list %s, want status 200 and list with "Use grep before you read."`, status, list)
 		}
 		if _, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
-			b.t.Errorf("another agent has it: %s", list)
+			b.t.Errorf("another agent has the lesson, want none: %s", list)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 		b.turn("coder", "build the targets")
 		passes(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
-			b.t.Errorf("while it serves: %q %v", text, err)
+			b.t.Errorf("while the server runs the file is %q, want the lesson look-first: %v", text, err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			b.t.Errorf("got mode %v, %v, want 0600", info, err)
@@ -158,7 +158,7 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 	for n, want := range []string{"", "the counts of consulted lessons cannot be read"} {
 		l := starts(t, flags(t, options))
 		if l.console.contains("they restart at zero") != (want != "") {
-			t.Errorf("start %d: the log says so %v", n, want == "")
+			t.Errorf("start %d: the log says that the counts restart at zero: %v, want %v", n, want == "", want != "")
 		}
 		if err := l.ends(); err != nil {
 			t.Error(err)
@@ -178,10 +178,10 @@ func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 	tools.Random = panicking{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
-		t.Errorf("the start ends with %v", err)
+		t.Errorf("the start ended with %v, want the panic of the test and the request for a report", err)
 	}
 	if server.IsLocked(cfg.DataDir) {
-		t.Error("the data directory is locked")
+		t.Error("the data directory is locked, want unlocked")
 	}
 	if err := starts(t, source).ends(); err != nil {
 		t.Errorf("the next start: %v", err)

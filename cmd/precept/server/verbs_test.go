@@ -48,7 +48,7 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 			continue
 		}
 		if place.Name() != c.where {
-			t.Errorf("%+v: they lie in %s", c, place.Name())
+			t.Errorf("%+v: the lessons are at %s, want %s", c, place.Name(), c.where)
 		}
 		done()
 	}
@@ -130,7 +130,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
-					t.Errorf("a draw: %s", line)
+					t.Errorf("the draw is %s, want an open session of the run nightly-matches with propensity 1", line)
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
@@ -183,14 +183,14 @@ func TestDistillerPanicEndsOneRoundOnly(t *testing.T) {
 		began, rounds := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
-				t.Errorf("round %d: %v", rounds, err)
+				t.Errorf("round %d: the error is %v, want a panic", rounds, err)
 			}
 			if rounds++; rounds == 3 {
 				stop()
 			}
 		})
 		if err != nil || rounds != 3 || time.Since(began) != 2*time.Hour {
-			t.Errorf("%d rounds in %v: %v", rounds, time.Since(began), err)
+			t.Errorf("%d rounds in %v, want 3 in 2h: %v", rounds, time.Since(began), err)
 		}
 	})
 }

@@ -34,16 +34,16 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("%d attempts, and the log is\n%s", attempts, output.String())
+			t.Errorf("%d attempts, want 3 with two panics in the log:\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-over; err != nil || time.Since(began) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(began))
+			t.Errorf("the worker ended with %v after %v, want no error after 1m", err, time.Since(began))
 		}
 
 		failure := errors.New("it cannot go on")
 		if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
-			t.Errorf("a failure is %v", err)
+			t.Errorf("a failing worker ended with %v, want %v", err, failure)
 		}
 
 		// A stop does not wait for the pause.
@@ -53,7 +53,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		rested := time.Now()
 		stop()
 		if err := <-over; err != nil || time.Since(rested) != 0 {
-			t.Errorf("%v, %v after the stop", err, time.Since(rested))
+			t.Errorf("the worker ended with %v %v after the stop, want no error and 0s", err, time.Since(rested))
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	i, was := idle{allocated()}, forced()
 	i.release()
 	if forced() != was+1 {
-		t.Error("an idle server keeps free memory")
+		t.Error("an idle server keeps free memory, want one return to the system")
 	}
 	was = forced()
 	for range idleBytes >> 20 {
@@ -76,10 +76,10 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	}
 	i.release()
 	if forced() != was {
-		t.Error("a busy server collected its garbage")
+		t.Error("a busy server collected its garbage, want no collection")
 	}
 	i.release()
 	if forced() != was+1 {
-		t.Error("a server keeps free memory after the load")
+		t.Error("a server keeps free memory after the load, want one return to the system")
 	}
 }
