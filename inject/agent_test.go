@@ -307,11 +307,11 @@ func (r *run) sendBody(body []byte) Plan {
 	before := r.sent
 	p := r.plan(body)
 	if len(r.sent) < len(before) {
-		r.t.Fatalf("the list has %d items, and then %d", len(before), len(r.sent))
+		r.t.Fatalf("the list has %d items, want at least the %d of the turn before", len(r.sent), len(before))
 	}
 	for i := range before {
 		if before[i] != r.sent[i] {
-			r.t.Fatalf("item %d of %d was sent as\n%s\nand now as\n%s\nhistory %+v", i, len(before), before[i], r.sent[i], r.a.history)
+			r.t.Fatalf("item %d of %d is sent as\n%s\nwant\n%s\nas before; history %+v", i, len(before), r.sent[i], before[i], r.a.history)
 		}
 	}
 	return p
@@ -334,7 +334,7 @@ func (r *run) plan(body []byte) Plan {
 		r.t.Fatalf("more than an insertion\n%s\nwas\n%s", r.body, body)
 	}
 	if (p.Skip == "") != (len(p.Edits) > 0) {
-		r.t.Fatalf("skip %q with %d edits", p.Skip, len(p.Edits))
+		r.t.Fatalf("the plan has the skip %q and %d edits, want a skip or edits", p.Skip, len(p.Edits))
 	}
 	r.sent = seen(r.t, r.body)
 	return p
@@ -363,7 +363,7 @@ func (r *run) restart() {
 		r.t.Fatalf("%v", err)
 	}
 	if len(row.Data) > 32<<10 {
-		r.t.Fatalf("a record of %d bytes", len(row.Data))
+		r.t.Fatalf("the record has %d bytes, want at most %d", len(row.Data), 32<<10)
 	}
 	r.restore(row.Data)
 }

@@ -45,7 +45,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.sendThrough(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
-			t.Errorf("%s: a repeated turn is\n%s\nand was\n%s", d, again, first)
+			t.Errorf("%s: a repeated turn is\n%s\nwant\n%s", d, again, first)
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
@@ -82,10 +82,10 @@ func TestTokensAreAQuarterOfTheBytes(t *testing.T) {
 		cfg := inject.Config{BudgetBytes: budget}
 		block := cfg.Block(l, &text, nil)
 		if shown, bytes := cfg.Present(l, &text, nil), len(inject.Part(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
-			t.Errorf("a budget of %d: %d tokens of %d bytes", budget, shown.Tokens, bytes)
+			t.Errorf("a budget of %d: %d tokens, want a quarter of %d bytes", budget, shown.Tokens, bytes)
 		}
 		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {
-			t.Errorf("a budget of %d gives %d bytes", budget, len(block))
+			t.Errorf("a budget of %d gives a block of %d bytes, want a block within the budget: %t", budget, len(block), fits)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkPlan(b *testing.B) {
 		r.callOnce("make first", "phrase number 8", true)
 		r.send()
 		if len(r.rec.Lessons.Blocks) != 2 {
-			b.Fatalf("%d blocks", len(r.rec.Lessons.Blocks))
+			b.Fatalf("the session has %d blocks, want 2", len(r.rec.Lessons.Blocks))
 		}
 		for i := range 130 {
 			id := r.a.calls1(fmt.Sprint("step ", i))

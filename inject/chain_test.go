@@ -78,11 +78,11 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 					t.Fatalf("%s: the first inserts nothing: %s, want [shared] exactly once", d, one)
 				}
 				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
-					t.Errorf("%s, %s: the second precept changes the request of the first:\n%s\n%s", d, style, one, two)
+					t.Errorf("%s, %s: the second precept sends\n%s\nwant the request of the first\n%s", d, style, two, one)
 				}
 				both := newHop("c", inject.Advice).sendThrough(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {
-					t.Errorf("%s, %s: the second sends\n%s", d, style, both)
+					t.Errorf("%s, %s: the second precept sends, want each lesson once:\n%s", d, style, both)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"` + words + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
-			t.Errorf("%s\nbecomes\n%s", body, out)
+			t.Errorf("%s\nbecomes\n%s\nwant one block more", body, out)
 		}
 	}
 }

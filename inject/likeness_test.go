@@ -34,16 +34,16 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 	r.a.user(similarWords, false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
-		t.Fatalf("injected %q, in the request %q", p.Injected, insertedSlugs(&p))
+		t.Fatalf("injected is %q, want caches~like; the request has %q, want caches", p.Injected, insertedSlugs(&p))
 	}
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
-		t.Errorf("arm %q, lessons %+v", arm, p.Lessons)
+		t.Errorf("the arm is %q and the lessons are %+v, want caches~like", arm, p.Lessons)
 	}
 	r.replied()
 	r.a.addAnswer("ok")
 	r.a.user("some cache entries are stale", false)
 	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
-		t.Errorf("after a match by likeness the exact words match again: %+v", p)
+		t.Errorf("after a match by likeness the plan is %+v, want no match and the block of caches", p)
 	}
 }
 

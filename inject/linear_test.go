@@ -205,7 +205,7 @@ func TestCostIsLinear(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%d of them take %v, %d take %v", n, small, times*n, large)
+			t.Errorf("%d items take %v and %d items take %v, want a linear cost", n, small, times*n, large)
 		})
 	}
 }

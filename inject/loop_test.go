@@ -25,10 +25,10 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				p := r.send()
 				r.restart()
 				if (p.Loops == 1) != (i == 1) {
-					t.Errorf("failure %d: %+v", i+1, p)
+					t.Errorf("failure %d: the plan is %+v, want a loop at the second failure only", i+1, p)
 				}
 				if got, want := strings.Count(r.upstream(), loopMark), []int{0, 1, 1, 2, 2}[i]; got != want {
-					t.Errorf("failure %d: %d warnings upstream", i+1, got)
+					t.Errorf("failure %d: %d warnings upstream, want %d", i+1, got, want)
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
@@ -75,7 +75,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("ls", "x", false)
 		again := r.send()
 		if fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: now %+v", form, again.Edits)
+			t.Errorf("%s: the repeated plan has the edits %+v, want %+v", form, again.Edits, p.Edits)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 				r.callOnce("make", "it", true)
 				p := r.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1) {
-					t.Errorf("failure %d: %+v", i+1, p)
+					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure only", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
 					t.Errorf("got %+v, want the second plan with one lesson in state %q", p.Lessons, c.state)
@@ -117,10 +117,10 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
 		p := r.plan(body)
 		if strings.Contains(r.upstream(), loopMark) != (i == 1 || i == 3) {
-			t.Errorf("failure %d: %+v", i+1, p)
+			t.Errorf("failure %d: the plan is %+v, want a warning at failures 2 and 4", i+1, p)
 		}
 		if again := r.plan(body); again.Kind != session.Retry || again.Loops != 0 || fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("retry of %d: %+v", i+1, again)
+			t.Errorf("the retry of failure %d is %+v, want the edits %v", i+1, again, p.Edits)
 		}
 	}
 }

@@ -56,11 +56,11 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			}
 			step("make", "omega lock", true) // the pick
 			if w := r.outcomesAtClosing(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
-				t.Errorf("%s: at the pick %+v", form, w)
+				t.Errorf("%s: the outcomes at the pick are %+v, want 220 tokens and zeros", form, w)
 			}
 			step("make x", "the sky is blue", true)
 			if w := r.outcomesAtClosing(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
-				t.Errorf("%s: after another error %+v", form, w)
+				t.Errorf("%s: the outcomes after another error are %+v, want 1 error and no recurrence", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
@@ -109,9 +109,9 @@ func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	r.callOnce("make", "error: omega", true)
 	r.send()
 	if w := r.outcomesAtClosing(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
-		t.Errorf("a lesson about words: %+v", w)
+		t.Errorf("a lesson about words has the outcomes %+v, want 1 error and no recurrence", w)
 	}
 	if w := r.outcomesAtClosing(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
-		t.Errorf("a distilled lesson: %+v", w)
+		t.Errorf("a distilled lesson has the outcomes %+v, want a recurrence", w)
 	}
 }

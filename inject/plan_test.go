@@ -86,7 +86,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
-			t.Errorf("in the wrong place: %+v", e)
+			t.Errorf("the edit is %+v, want the lesson on-words before the message", e)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	r.a.user("beta", false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
-		t.Errorf("only the newest message may get a block: %+v", p)
+		t.Errorf("the plan is %+v, want a block at the newest message only", p)
 	}
 }
 
@@ -124,15 +124,15 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	r := newRun(t, plainChat, injectAll(), book(), "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
-		t.Errorf("skip %q", p.Skip)
+		t.Errorf("the skip is %q, want %q", p.Skip, SkipNoMatch)
 	}
 	r.book = book(activeLesson("deploy", "deploy", "x")) // a new lesson
 	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
-		t.Errorf("retry: %+v", p)
+		t.Errorf("the plan of a retry is %+v, want no edits", p)
 	}
 	r.replied()
 	if p := r.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
-		t.Errorf("repeat: %+v", p)
+		t.Errorf("the plan of a repeat is %+v, want no edits", p)
 	}
 	r.a.user("hurry", false)
 	if p := r.send(); len(p.Edits) != 0 {
@@ -154,7 +154,7 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Assignment.Picks); n != 3 {
-		t.Errorf("%d picks: a pick that was skipped once is inserted later", n)
+		t.Errorf("the session has %d picks, want 3: a skipped pick must not be inserted later", n)
 	}
 	if n := len(r.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d matched, want 50", n)
@@ -228,7 +228,7 @@ func TestWithheldKeepsItsSlot(t *testing.T) {
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
-		t.Errorf("%+v, %d bytes charged", p, r.rec.Lessons.BlockBytes)
+		t.Errorf("the plan is %+v with %d bytes charged, want a and b withheld, no edit and a charge", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
 		t.Errorf(`got %+v, want the lesson withheld with propensity 0`, p.Lessons)
@@ -259,7 +259,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	r.a.user(strings.Repeat("long ", 1000), false)
 	r.send()
 	if r.rec.Assignment.Category != got.Category {
-		t.Errorf("now %q", r.rec.Assignment.Category)
+		t.Errorf("the category is %q, want %q", r.rec.Assignment.Category, got.Category)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
-		t.Errorf("%+v, %d blocks", p, len(r.rec.Lessons.Blocks))
+		t.Errorf("the plan is %+v with %d blocks, want the earlier block only", p, len(r.rec.Lessons.Blocks))
 	}
 }
 
@@ -432,12 +432,12 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 		r.a.user("deploy", false)
 		r.send()
 		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
-			t.Errorf("%v against %v: caution %v", c.better, c.worse, got)
+			t.Errorf("%v against %v: caution %v, want %v", c.better, c.worse, got, c.want)
 		}
 	}
 	off := Config{NoCautions: true}.Present(l, book(l).Text(l), published{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
-		t.Errorf("the counts made a caution with the behaviour off: %+v", off)
+		t.Errorf("with inject.cautions off the counts made a caution, want advice: %+v", off)
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *run) withinBounds(cfg Config) {
 		}
 		inserted += len(b.Text)
 		if len(b.Text) > defaultBudget || len(b.Slugs) > cfg.Bandit.K {
-			r.t.Fatalf("a block of %d bytes, %d lessons", len(b.Text), len(b.Slugs))
+			r.t.Fatalf("the block has %d bytes and %d lessons, want at most %d and %d", len(b.Text), len(b.Slugs), defaultBudget, cfg.Bandit.K)
 		}
 	}
 	picks := 0
@@ -110,9 +110,9 @@ func (r *run) withinBounds(cfg Config) {
 		}
 	}
 	if inserted > 2*defaultBudget || r.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
-		r.t.Fatalf("%d bytes inserted, %d charged, %d picks with K=%d", inserted, r.rec.Lessons.BlockBytes, picks, cfg.Bandit.K)
+		r.t.Fatalf("%d bytes are inserted and %d charged, want at most %d; %d picks with K=%d, want at most twice K", inserted, r.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
 	}
 	if r.rec.Assignment.Control && len(r.rec.Lessons.Blocks) > 0 {
-		r.t.Fatalf("a control session got %d blocks", len(r.rec.Lessons.Blocks))
+		r.t.Fatalf("a control session got %d blocks, want 0", len(r.rec.Lessons.Blocks))
 	}
 }

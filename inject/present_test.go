@@ -43,7 +43,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 		p := r.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {
-				t.Fatalf("a block of %d bytes", len(e.Text))
+				t.Fatalf("the block has %d bytes, want at most %d", len(e.Text), defaultBudget)
 			}
 			for _, slug := range p.Injected {
 				got := linesOf(e.Text, slug)
@@ -51,7 +51,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("%s with %d other lessons:\n%s\nalone:\n%s", slug, n, got, first[slug])
+					t.Errorf("%s with %d other lessons:\n%s\nwant as alone:\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}
@@ -95,7 +95,7 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 			t.Errorf("%q, want %q", got.Arm, want)
 		}
 		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
-			t.Errorf("%+v of %q", got, want)
+			t.Errorf("got %+v of %q, want the arm of a with a caution only for a failed lesson", got, want)
 		}
 	}
 }
@@ -117,11 +117,11 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {
-		t.Fatalf("%+v after %+v", caution, advice)
+		t.Fatalf("the caution is %+v, want a caution with another arm than %+v", caution, advice)
 	}
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
 	old := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
 	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
-		t.Errorf("believed %v of the advice, %v of the caution", old, fresh)
+		t.Errorf("the belief about the advice is %v, want below 0; about the caution %v, want 0 to 0.01", old, fresh)
 	}
 }

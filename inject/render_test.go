@@ -82,7 +82,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("%q is outside of the block in\n%s", part, block)
+					t.Fatalf("%q is outside of the block, want every line inside:\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {
@@ -95,7 +95,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 				t.Fatalf("%q does not end with two line feeds", block)
 			}
 			if size := style.frame() + l.size(maxAdvice); len(block) > size {
-				t.Fatalf("the block has %d bytes, the estimate was %d", len(block), size)
+				t.Fatalf("the block has %d bytes, want at most the estimate of %d", len(block), size)
 			}
 		}
 	})
@@ -123,13 +123,13 @@ func TestSizeIsExact(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s at %d: the line has %d bytes, size returns %d", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s at %d: the line has %d bytes, want %d as size returns", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {
 			limit := l.limit(size)
 			if limit >= 0 && l.size(limit) > size || limit < 0 && l.size(0) <= size {
-				t.Errorf("%s: limit(%d) = %d", l.text.Slug, size, limit)
+				t.Errorf("%s: limit(%d) = %d, want the largest limit that fits", l.text.Slug, size, limit)
 			}
 		}
 	}

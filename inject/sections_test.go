@@ -118,12 +118,12 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 		r := newSectionRun(t, fmt.Sprint(i), 0, of)
 		first, p := r.send(rulesFile, "a")
 		if len(p.Picks) != 2 || first != cutBy(r) {
-			t.Fatalf("session %d has the coins %+v, the cuts %v and the prompt %q", i, p.Picks, p.Cuts, first)
+			t.Fatalf("session %d has the coins %+v, the cuts %v and the prompt %q; want 2 coins and the prompt of the cuts", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
 		for range 2 { // the next turn, and a retry of the turn
 			if next, p := r.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
-				t.Fatalf("session %d: the prompt is %q, then %q", i, first, next)
+				t.Fatalf("session %d: the next prompt is %[3]q, want %[2]q", i, first, next)
 			}
 		}
 		if compacted, _ := r.send(rulesFile, "summary"); compacted != first {
@@ -200,7 +200,7 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
 		if got != c.prompt || len(r.rec.Assignment.Picks) != c.decided {
-			t.Errorf("%s: %d coins, and the prompt %q", c.name, len(r.rec.Assignment.Picks), got)
+			t.Errorf("%s: got %d coins, want %d; the prompt is %q, want %q", c.name, len(r.rec.Assignment.Picks), c.decided, got, c.prompt)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
-			t.Fatalf("run %d: the prompts are %q and %q", i, first, second)
+			t.Fatalf("run %d: the second prompt is %[3]q, want %[2]q", i, first, second)
 		}
 	}
 }

@@ -48,14 +48,14 @@ func TestWarning(t *testing.T) {
 			t.Errorf("not a block: %q", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
-			t.Errorf("the quoted call opens or closes a block: %q", w)
+			t.Errorf("the quoted call opens or closes a block, want one block: %q", w)
 		}
 		if len(w) > 1024 {
 			t.Errorf("got %d bytes, want at most 1024", len(w))
 		}
 		for _, form := range []string{"<|", "|>", "INST]", "System:", "Assistant:", "</", "###"} {
 			if strings.Contains(w, form) {
-				t.Errorf("%q speaks as a role: %s", form, w)
+				t.Errorf("the warning holds %q, want no marker of a role: %s", form, w)
 			}
 		}
 		b.WriteString(w)

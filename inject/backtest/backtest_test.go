@@ -85,11 +85,11 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r = run.ResultOf("a-b")
 	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
-		t.Errorf("%d reasons in %d sessions", len(r.Near.Why), r.Near.Sessions)
+		t.Errorf("got %d reasons in %d sessions, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {
-			t.Errorf("%+v, which is in both lists", why)
+			t.Errorf("got %+v, want 2 sessions: the reason is in both lists", why)
 		}
 	}
 }

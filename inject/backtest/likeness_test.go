@@ -57,7 +57,7 @@ func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
 	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
-		t.Errorf("the sentence resembles another lesson more, and counts: %+v", r.Like)
+		t.Errorf("a sentence that resembles another lesson more counts as %+v, want no session", r.Like)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 		l := endpointLesson()
 		l.Trigger.Like = c.declaresLike
 		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
-			t.Errorf("asks %v, setting %v: injected is %v", c.declaresLike, c.on, r.Like.Injected)
+			t.Errorf("lesson asks %v, setting %v: %v are injected, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
 		}
 	}
 }

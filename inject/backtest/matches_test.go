@@ -45,7 +45,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 		l := keyworded("a-b", "load more")
 		l.Trigger.Targets = c.targets
 		if r := ran(l, nil, "load more"); r.Fired == 1 != c.matches {
-			t.Errorf("%s: matched in %d sessions", c.name, r.Fired)
+			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
 }
@@ -65,13 +65,13 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"the middle of what is too long by a few bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
 		if r := ran(keyworded("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
-			t.Errorf("%s: matched in %d sessions", c.name, r.Fired)
+			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
-		t.Errorf("next to a truncated item: %+v", qs)
+		t.Errorf("next to a truncated item the queries are %+v, want one with the words \"load more\"", qs)
 	}
 	odd := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
@@ -91,7 +91,7 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 			run := backtest.New([]*lesson.Lesson{l}, nil)
 			run.Add(&backtest.Session{Tenant: "default", Exchanges: xs})
 			if r := run.ResultOf("a-b"); r.Fired != want {
-				t.Errorf("%s: matched in %d sessions", tool, r.Fired)
+				t.Errorf("%s: the lesson matched in %d sessions, want %d", tool, r.Fired, want)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
 	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
-		t.Errorf("before there is a session: %+v", r)
+		t.Errorf("without a session the result is %+v, want zeros and three silent lessons", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
@@ -123,7 +123,7 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 	}
 	qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "make: *** no rule\nexit code: 2")})
 	if len(qs) != 1 || len(qs[0].Errors) != 1 || qs[0].Errors[0].Tool != "shell" {
-		t.Errorf("a call of the same turn: %+v", qs)
+		t.Errorf("a call of the same turn gives the queries %+v, want one error of the tool shell", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
 		t.Errorf("a successful call matched: %+v, want none", qs)
@@ -158,7 +158,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 		{"the", "the one", false}, // a stop word, which is not searched
 	} {
 		if r := ran(keyworded("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
-			t.Errorf("%q in %q: %+v", c.keyword, c.words, r.Near)
+			t.Errorf("%q in %q: got %+v, want a near miss: %t", c.keyword, c.words, r.Near, c.near)
 		}
 	}
 	near := make([]string, 14)
@@ -182,14 +182,14 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	}
 	list := run.Results()
 	if len(list) != 2 || list[0].Slug != "a-own" || list[1].Slug != "b-all" || run.Sessions() != 3 {
-		t.Fatalf("%+v of %d sessions", list, run.Sessions())
+		t.Fatalf("got %+v of %d sessions, want a-own and b-all of 3", list, run.Sessions())
 	}
 	for i, want := range []int{2, 3} {
 		if fired, sessions := run.Checks([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
-			t.Errorf("%s matched in %d of %d sessions", list[i].Slug, fired, sessions)
+			t.Errorf("%s matched in %d of %d sessions, want %d of %[4]d", list[i].Slug, fired, sessions, want)
 		}
 		if w := list[i].Rewards; *w.Fired != 0.5 || w.RewardedFired != 2 || w.Rest != nil || w.RewardedRest != 0 {
-			t.Errorf("%s: rewards %+v", list[i].Slug, w)
+			t.Errorf("%s: the mean rewards are %+v, want 0.5 of 2 matches and none of the rest", list[i].Slug, w)
 		}
 	}
 }

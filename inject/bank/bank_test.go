@@ -42,18 +42,18 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
-		t.Errorf("active: %s, after %d commits", got, len(m.commits))
+		t.Errorf("active is %s after %d commits, want two after 2", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
-		t.Errorf("the index belongs to the first read:\n%s", m.index)
+		t.Errorf("the index belongs to the first read, want lesson two only:\n%s", m.index)
 	}
 	m.between = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("after the removal by another writer: %v", err)
+		t.Errorf("after the removal by another writer the error is %v, want %v", err, bank.ErrNoLesson)
 	}
 	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
-		t.Errorf("after %d commits: %v", len(m.commits), err)
+		t.Errorf("after %d commits the error is %v, want %v after 16", len(m.commits), err, bank.ErrChanged)
 	}
 }
 
@@ -94,11 +94,11 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d: %v", i, err)
+			t.Errorf("write %d ended with %v, want no error, confidence, collision or canceled by its number modulo 4", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("%d commits, %v", len(m.commits), err)
+		t.Errorf("the bank has %d lessons after %d commits, want %d after 2: %v", book.Len(), len(m.commits), n/4, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	}
 	all.Wait()
 	if archived != nil || !hasCode(put, lesson.CodeCollision) || len(m.commits) != 2 {
-		t.Errorf("%v, %v, %d commits", archived, put, len(m.commits))
+		t.Errorf("the archive ended with %v and the write with %v after %d commits; want no error, a collision and 2", archived, put, len(m.commits))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 	b, m := remembered(t, "one")
 	m.fails = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
-		t.Errorf("after %d commits: %v", len(m.commits), err)
+		t.Errorf("after %d commits the error is %v, want %v after 1", len(m.commits), err, m.fails)
 	}
 	m.fails, m.tailErr = nil, errors.New("the log cannot be read")
 	for what, err := range map[string]error{
@@ -143,12 +143,12 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 {
-		t.Error("a writer with an unknown quota wrote an entry")
+		t.Errorf("a writer with an unknown quota made %d commits, want 1", len(m.commits))
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a canceled request: %v", err)
+		t.Errorf("a canceled request ended with %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -161,13 +161,13 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	}
 	l, _ := book.Get("one")
 	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
-		t.Errorf("evidence that exists: %v", err)
+		t.Errorf("a reference that exists changed the lesson, want the same text: %v", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
-		t.Errorf("the same texts: %v, %v", changed, err)
+		t.Errorf("equal texts changed %v, want nothing: %v", changed, err)
 	}
 	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || n != 1 {
-		t.Errorf("a copy of the same: %d, %v", n, err)
+		t.Errorf("a copy of equal texts counts %d, want 1: %v", n, err)
 	}
 	if len(m.commits) > 0 {
 		t.Errorf("got %+v, want an empty m.commits", m.commits)
@@ -201,7 +201,7 @@ func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, _ := book.Get("one"); len(l.Evidence) != 50 || l.State != lesson.Active {
-		t.Errorf("%d references, %s", len(l.Evidence), l.State)
+		t.Errorf("the lesson has %d references and the state %s, want 50 and active", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a missing lesson: %v", err)
@@ -223,7 +223,7 @@ func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
 		if got := lesson.IndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
-			t.Errorf("%s has %+v in\n%s", slug, got, m.index)
+			t.Errorf("%s has the counts %+v, want %+v in\n%s", slug, got, want, m.index)
 		}
 	}
 }
@@ -245,14 +245,14 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	for i, p := range []bank.Proposal{proposed("aa"), bad, proposed("cc"), proposed("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
-			t.Fatalf("write %d: %v", i, err)
+			t.Fatalf("write %d ended with %v, want only write 1 refused, and not for the quota", i, err)
 		}
 	}
 	if _, err := other.Propose(t.Context(), proposed("ee")); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("the fifth one: %v", err)
+		t.Errorf("the fifth proposal ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if _, err := one.Revise(t.Context(), "aa", proposed("aa")); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("a revision: %v", err)
+		t.Errorf("a revision ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
 		t.Errorf("a withdrawal was refused by a limit: %v", err)
@@ -265,7 +265,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	colleague = proposed("gg")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("the tenant's seventh: %v", err)
+		t.Errorf("the seventh proposal of the tenant ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := person("three"); err != nil {
 		t.Errorf("a person: %v", err)
@@ -292,7 +292,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
-		t.Errorf("%d commits, %+v", len(m.commits), m.commits)
+		t.Errorf("got %d commits %+v, want 1 with 3 edits and 5 log entries", len(m.commits), m.commits)
 	}
 	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {

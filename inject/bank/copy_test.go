@@ -79,25 +79,25 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
 	}, "somebody")
 	if err != nil || n != 2 {
-		t.Fatalf("%d copied, %v", n, err)
+		t.Fatalf("%d lessons are copied, want 2: %v", n, err)
 	}
 	if got := slugs(t, b); got != "one three two" {
 		t.Errorf("the lessons are %s, want \"one three two\"", got)
 	}
 	if got := actions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
-		t.Errorf("the log says %s", got)
+		t.Errorf("the log has %s, want an edit of two and nothing of one", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
-		t.Errorf("two became %s, %v", text, err)
+		t.Errorf("the file of two is %s, want the copied text: %v", text, err)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| three |") || strings.Contains(string(index), "| four |") {
-		t.Errorf("the index is %s, %v", index, err)
+		t.Errorf("the index is %s, want three and not four: %v", index, err)
 	}
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
 		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
-			t.Errorf("%q: %d copied, %v", name, n, err)
+			t.Errorf("%q: %d lessons are copied with the error %v, want %s", name, n, err, lesson.CodeInvalid)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
-		t.Errorf("the index is %s, %v", index, err)
+		t.Errorf("the index is %s, want by-hand and one: %v", index, err)
 	}
 	if got := actions(t, b); got != "" {
 		t.Errorf("the entry is not an event: %s", got)
@@ -132,14 +132,14 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("an unknown lesson: %v", err)
+		t.Errorf("restoring an unknown lesson ended with %v, want %v", err, bank.ErrNoLesson)
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
 		t.Errorf(`got l %+v, error %v, want no error, Slug = "one" and State = %q`, l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
-		t.Errorf("a second time: %v", err)
+		t.Errorf("restoring a second time ended with %v, want a refusal", err)
 	}
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("a missing lesson: %v", err)
@@ -179,17 +179,17 @@ func TestReplaceAllOrNothing(t *testing.T) {
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: %v, %v, active %s", what, changed, err, slugs(t, b))
+			t.Errorf("%s: the replacement ended with %v, changed %v, active %s; want a refusal and only one", what, err, changed, slugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("%v, %v, active %s", changed, err, slugs(t, b))
+		t.Errorf("the replacement ended with %v, changed %v, active %s; want 2 changes and only two", err, changed, slugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
-		t.Error("a canceled caller")
+		t.Errorf("after a replacement for a canceled caller %s is active, want an error or an empty bank", slugs(t, b))
 	}
 }
 
@@ -201,7 +201,7 @@ func TestConsultations(t *testing.T) {
 		t.Errorf("%+v, %+v, want %+v", one, other, want)
 	}
 	if got := early.Add(bank.Consultation{}); got != early {
-		t.Errorf("nothing more: %+v", got)
+		t.Errorf("adding nothing gives %+v, want %+v", got, early)
 	}
 }
 

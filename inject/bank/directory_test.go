@@ -36,6 +36,6 @@ func TestDirectorySkipsTornLogLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
-		t.Errorf("%v: %d events of a long log", err, len(events))
+		t.Errorf("a long log has %d events, want 4000: %v", len(events), err)
 	}
 }

@@ -56,10 +56,10 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 			continue
 		}
 		if r.Lesson.State != lesson.Quarantined || r.Lesson.Confidence > 0.5 || r.Lesson.SuccessCount+r.Lesson.FailureCount > 0 {
-			t.Errorf("%s: %s is %s", kind, attacks[i].Name, r.Lesson.State)
+			t.Errorf("%s: %s has the state %s, want quarantined with at most 0.5 confidence and no counts", kind, attacks[i].Name, r.Lesson.State)
 		}
 		if !attacks[i].Harmless {
-			t.Errorf("%s: %s is only quarantined", kind, attacks[i].Name)
+			t.Errorf("%s: %s is quarantined, want a refusal", kind, attacks[i].Name)
 		}
 	}
 	book, _, err := b.List(t.Context())

@@ -34,7 +34,7 @@ func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 		for n, fits := range map[int]bool{c.most: true, c.most + 1: false} {
 			*c.field = strings.Repeat("ü", n)
 			if err := e.Validate(); (err == nil) != fits {
-				t.Errorf("%s of %d characters: %v", name, n, err)
+				t.Errorf("%s of %d characters: got %v, want valid: %t", name, n, err, fits)
 			}
 		}
 		*c.field = "x"
@@ -69,7 +69,7 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		}
 		got := ledger.Entries(after)
 		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
-			t.Fatalf("%+v of %q", got, after)
+			t.Fatalf("%[2]q is read as %+[1]v, want one entry with its error", got, after)
 		}
 		for _, made := range ledger.Lessons(after) {
 			for _, p := range made.Trigger.ErrorPatterns {
@@ -91,7 +91,7 @@ func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
 	}
 	record(t, l, entry(1))
 	if after, err := os.Stat(l.Path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file was written again: %v", err)
+		t.Errorf("the file was written again, want the same file: %v", err)
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
 		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {

@@ -121,7 +121,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
-		t.Errorf("with an unknown folder: %+v", got)
+		t.Errorf("with an unknown folder got %+v, want one failure with the whole path", got)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestEntryFollowsAListOrABlankLine(t *testing.T) {
 			want += "\n"
 		}
 		if got := text(t, l); got != "## Lessons Learned\n\n"+want+bullet {
-			t.Errorf("behind %q:\n%s", last, got)
+			t.Errorf("after %q the file is\n%s\nwant\n%s", last, got, "## Lessons Learned\n\n"+want+bullet)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
-		t.Errorf("an entry that other words part: %+v", got)
+		t.Errorf("an entry that other words interrupt is read as %+v, want none", got)
 	}
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
@@ -226,11 +226,11 @@ func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 		record(t, l, e)
 		list := ledger.Lessons([]byte(text(t, l)))
 		if (len(list) == 1) != (c.keyword+c.pattern != "") {
-			t.Errorf("%s, %s: %d lessons", c.file, c.err, len(list))
+			t.Errorf("%s, %s: got %d lessons, want one only with a keyword or pattern", c.file, c.err, len(list))
 		}
 		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
-				t.Errorf("%s, %s: keywords %q, patterns %q", c.file, c.err, k, p)
+				t.Errorf("%s, %s: keywords %q, want %q; patterns %q, want %q", c.file, c.err, k, c.keyword, p, c.pattern)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 			ended = true
 		default: // the write fails without a reader, or succeeds if the ledger was opened
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-				t.Error("the pipe was opened")
+				t.Error("the pipe was opened, want it closed")
 				_ = w.Close()
 			}
 		}

@@ -135,10 +135,10 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 				t.Fatalf("got\n%q\nwant\n%q", got, c[1])
 			}
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
-				t.Fatalf("a second time: %+v", r)
+				t.Fatalf("the second record has %+v, want %s", r, ledger.Duplicate)
 			}
 			if got := text(t, l); got != c[1] {
-				t.Fatalf("a second time:\n%q", got)
+				t.Fatalf("after the second record the file is\n%q\nwant\n%q", got, c[1])
 			}
 			record(t, l, entry(2), entry(2))
 			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
@@ -165,7 +165,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 		l := &ledger.Ledger{Path: path, Now: clock}
 		for n := range 3 {
 			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
-				t.Fatalf("%d: %+v %v in %q", n, r, err, before)
+				t.Fatalf("record %d has %+v (%v) in %q, want recorded only the first time", n, r, err, before)
 			}
 		}
 		b, err := os.ReadFile(path)
@@ -185,7 +185,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 			}
 		}
 		if same < 0 {
-			t.Fatalf("%q became %q", before, after)
+			t.Fatalf("%q became %q, want every other byte as before", before, after)
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestErrorSummary(t *testing.T) {
 		{"right\u202eto left\u200b", "rightto left"},
 	} {
 		if got := ledger.Summary(c.in); got != c.want {
-			t.Errorf("%.40q: got %q", c.in, got)
+			t.Errorf("Summary(%.40q) = %q, want %q", c.in, got, c.want)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
 	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
 	record(t, l, e)
 	if r := record(t, l, e); r[0].Status != ledger.Duplicate {
-		t.Error("the same failure again:", r)
+		t.Errorf("the same failure has %+v, want %s", r, ledger.Duplicate)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
@@ -274,7 +274,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 			t.Fatalf("got %+v, want Status = %q and non-empty Message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Error("Record ended after", took)
+			t.Errorf("Record ended after %v, want 100ms", took)
 		}
 	})
 	line := trace(t, l)[0]
@@ -328,7 +328,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	record(t, l, entry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Fatal("the link was replaced", err)
+		t.Fatalf("the link was replaced, want a link: %v", err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
@@ -340,7 +340,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
-		t.Error("a read-only file was replaced:", r)
+		t.Errorf("the record into a read-only file has %+v, want %s", r, ledger.Failed)
 	}
 }
 

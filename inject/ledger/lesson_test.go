@@ -51,7 +51,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {
-			t.Errorf("%s: keywords %q, patterns %q", c.err, k, p)
+			t.Errorf("%s: keywords %q, want %q; patterns %q, want %q", c.err, k, c.keyword, p, c.pattern)
 		}
 	}
 }

@@ -50,5 +50,5 @@ func TestCostIsLinearInTheFileSize(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("an entry takes %v in 5 MB, %v in a quarter of it", large, small)
+	t.Errorf("an entry takes %v in 5 MB and %v in a quarter of it, want a cost that is linear", large, small)
 }

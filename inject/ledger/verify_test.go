@@ -54,7 +54,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			t.Errorf(`%s: got %+v, want intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
 		if c.advice != "" && (e.Rule != c.advice || e.File != c.file) {
-			t.Errorf("%s: the rule is %q", c.name, e.Rule)
+			t.Errorf("%s: the rule is %q of file %q, want %q of %q", c.name, e.Rule, e.File, c.advice, c.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
 			t.Errorf(`%s: got error %v, want a file that ends in %q, and a rule with %q unless the file is "."`, c.name, err, e.File, e.File)
@@ -85,7 +85,7 @@ func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 		}
 		for _, made := range ledger.Lessons(content) {
 			if strings.Contains(made.Advice, "mended") || !strings.Contains(made.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(made.Advice, ": "+subject+".") {
-				t.Errorf("%q: the advice is %q", text, made.Advice)
+				t.Errorf("%q: the advice is %q, want the command of the failure and its rule", text, made.Advice)
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
 		}
 	}
 	if _, err := ledger.Decode(broken{}); !errors.Is(err, errBroken) {
-		t.Errorf("a reader that fails: %v", err)
+		t.Errorf("a reader that fails gives %v, want %v", err, errBroken)
 	}
 }
 

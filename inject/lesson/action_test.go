@@ -60,14 +60,14 @@ func TestActSetsTheState(t *testing.T) {
 			t.Errorf("%s: state %s, plan %+v, hash %s; want %s, %+v and hash %s", c.action, l.State, l.Plan, l.ContentHash, c.state, c.plan, hash)
 		}
 		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: approval %+v", c.action, l.Approval)
+			t.Errorf("%s: the approval is %+v, want kim, the hash of the text and the time of the action", c.action, l.Approval)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
-			t.Errorf("%s rewrote the file:\n%s", c.action, l.Raw)
+			t.Errorf("%s removed a comment of the file, want it kept:\n%s", c.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
-		t.Errorf("the plan of a trial that is over stays, or the state before:\n%s", l.Raw)
+		t.Errorf("the file has the plan of an ended trial or an earlier state, want neither:\n%s", l.Raw)
 	}
 }
 
@@ -122,11 +122,11 @@ func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 				t.Fatalf("%s: %s gives lesson %+v, error %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file keeps the states
-				t.Fatalf("%s: the file after %s gives %+v, error %v", first, step.action, l, err)
+				t.Fatalf("%s: the file after %s gives %+v, want the state %s: %v", first, step.action, l, step.want, err)
 			}
 		}
 		if l.Former+l.BeforePause != "" {
-			t.Errorf("%s: the states before stay: %q and %q", first, l.Former, l.BeforePause)
+			t.Errorf("%s: the earlier states are %q and %q, want none", first, l.Former, l.BeforePause)
 		}
 	}
 }
@@ -149,14 +149,14 @@ func TestActRefuses(t *testing.T) {
 	}
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	if _, err := Act(l, Approve, TrialPlan{}, "kim", at); err == nil {
-		t.Error("an expired lesson was approved")
+		t.Error("an expired lesson was approved, want an error")
 	}
 	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
 		t.Errorf("an expired lesson can be retired: %v", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
-			t.Errorf("%s of an active lesson: got error %v", a, err)
+			t.Errorf("%s of an active lesson ended with %v, want \"look-twice is active, and only\"", a, err)
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
@@ -164,7 +164,7 @@ func TestActRefuses(t *testing.T) {
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
 		if _, err := Parse("x.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {
-			t.Errorf("%s was read", bad)
+			t.Errorf("%s was read, want an error", bad)
 		}
 	}
 }

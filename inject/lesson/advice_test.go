@@ -40,18 +40,18 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for i, line := range lines[1 : len(lines)-1] {
 		if hasDelimiter(line) {
-			tb.Fatalf("line %d holds a delimiter: %q", i, line)
+			tb.Fatalf("line %d holds a delimiter, want none: %q", i, line)
 		}
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || invisible(r)) }) {
-		tb.Fatalf("hidden characters in %q", text)
+		tb.Fatalf("the text %q holds hidden characters, want none", text)
 	}
 	size := 0
 	for _, line := range textOf(l).Lines(MaxAdvice) {
 		size += len(line) + 1
 	}
 	if size > MaxAdvice {
-		tb.Fatalf("%d bytes of advice", size)
+		tb.Fatalf("the advice has %d bytes, want at most %d", size, MaxAdvice)
 	}
 	for _, token := range []string{"<|", "[INST]", "[/INST]", "<<SYS>", "<system>", "</system>", "<assistant>", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
@@ -103,7 +103,7 @@ func TestLinesNeverExceedTheirBytes(t *testing.T) {
 			used += len(line) + 1
 		}
 		if used > limit {
-			rt.Fatalf("%d bytes of %d: %q", used, limit, lines)
+			rt.Fatalf("the lines have %d bytes, want at most %d: %q", used, limit, lines)
 		}
 		checkSafe(t, l)
 	})
@@ -152,7 +152,7 @@ func TestClean(t *testing.T) {
 		}
 	}
 	if got := clean("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
-		t.Errorf("lines %q", got)
+		t.Errorf("the lines are %q, want a to e", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 			l := &Lesson{Slug: "a-b", Title: v, Advice: advice, Body: advice, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
 			checkSafe(t, l)
 			if n := strings.Count(strings.ToLower(block(l)), "end of lessons"); n != 1 {
-				t.Errorf("%q: %d closing lines in\n%s", v, n, block(l))
+				t.Errorf("%q: the block has %d closing lines, want 1:\n%s", v, n, block(l))
 			}
 		}
 		if !hasDelimiter(v) && !hasDelimiter(visible(stripANSI(stripComments(v)))) {
@@ -193,7 +193,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("%q passes the checks", v)
+			t.Errorf("the checks accept %q, want a refusal", v)
 		}
 	}
 	for _, fine := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
@@ -270,7 +270,7 @@ func TestScanAndRenderingShareOneTable(t *testing.T) {
 		l := &Lesson{Slug: "a-b", Title: s, Advice: s}
 		checkSafe(t, l)
 		if hasRoleMarker(l) {
-			rt.Fatalf("%q is rendered as\n%s", s, block(l))
+			rt.Fatalf("%q is rendered with the marker of a role, want none:\n%s", s, block(l))
 		}
 	})
 }
@@ -286,7 +286,7 @@ func FuzzText(f *testing.F) {
 		l := &Lesson{Slug: "a-b", Title: title, Advice: advice}
 		checkSafe(t, l)
 		if hasRoleMarker(l) {
-			t.Fatalf("%q and %q are rendered as\n%s", title, advice, block(l))
+			t.Fatalf("%q and %q are rendered with the marker of a role, want none:\n%s", title, advice, block(l))
 		}
 	})
 }

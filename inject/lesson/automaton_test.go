@@ -59,7 +59,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	b := NewBook(lessons)
 	const stateBytes = 16
 	if size := len(b.machine.states)*stateBytes + 1024*len(b.machine.rows); size > 8<<20 {
-		t.Errorf("%d bytes for %d states", size, len(b.machine.states))
+		t.Errorf("the automaton has %d bytes for %d states, want at most %d bytes", size, len(b.machine.states), 8<<20)
 	}
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
@@ -79,7 +79,7 @@ func TestStarMatchesWithinOneRunOnly(t *testing.T) {
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := fired(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("%d characters: %q", 2*n, got)
+			t.Errorf("%d characters: the lessons %q fire, want %d", 2*n, got, want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestGlob(t *testing.T) {
 		{strings.Repeat("*a", 50), strings.Repeat("a", 5000) + "b", false},
 	} {
 		if got := glob(tc.pattern, tc.name); got != tc.want {
-			t.Errorf("glob(%.20q, %.20q) = %v", tc.pattern, tc.name, got)
+			t.Errorf("glob(%.20q, %.20q) = %v, want %v", tc.pattern, tc.name, got, tc.want)
 		}
 	}
 }
@@ -118,13 +118,13 @@ func TestFoldIsOneForAllCases(t *testing.T) {
 		runes := []rune(group)
 		for _, r := range runes {
 			if fold(r) != fold(runes[0]) {
-				t.Errorf("%q and %q have different folded forms: %q and %q", r, runes[0], fold(r), fold(runes[0]))
+				t.Errorf("%q and %q have the folded forms %q and %q, want one form", r, runes[0], fold(r), fold(runes[0]))
 			}
 		}
 	}
 	for r := range rune(0x3000) {
 		if fold(fold(r)) != fold(r) {
-			t.Fatalf("folding %q again gives %q", fold(r), fold(fold(r)))
+			t.Fatalf("folding %q again gives %q, want the same", fold(r), fold(fold(r)))
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestBroadAndDeadTriggersGetWarnings(t *testing.T) {
 		got := codes(lint(NewBook([]*Lesson{l})))
 		for i, want := range tc.want {
 			if want = strings.Replace(want, "warning trigger_overbroad", "error trigger_overbroad", 1); got[i] != want {
-				t.Errorf("%s by a program: %q", tc.name, got)
+				t.Errorf("%s by a program: got %q, want %q", tc.name, got, want)
 			}
 		}
 	}
@@ -71,12 +71,12 @@ func TestInjectionScan(t *testing.T) {
 	for _, text := range bad {
 		l := advised("a-b", "Do it.\n"+text, Trigger{Keywords: []string{"load more"}})
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("%q passes", text)
+			t.Errorf("the checks accept %q, want a refusal", text)
 		}
 		l = advised("a-b", "Do it.", Trigger{Keywords: []string{"load more"}})
 		l.Title = text
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("the title %q passes", text)
+			t.Errorf("the checks accept the title %q, want a refusal", text)
 		}
 	}
 	fine := []string{
@@ -144,27 +144,27 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	no.Outcome = "failure"
 	b := NewBook([]*Lesson{yes, no})
 	if got := codes(lint(b)); !slices.Equal(got, []string{"warning contradiction trigger"}) {
-		t.Errorf("contradiction: %q", got)
+		t.Errorf("two contradicting lessons have the findings %q, want a contradiction of the trigger", got)
 	}
 	if got := b.Contradicts(yes); len(got) != 1 || got[0] != no {
-		t.Errorf("contradicts %v", got)
+		t.Errorf("the lesson contradicts %v, want one lesson", got)
 	}
 	apart := *no
 	apart.Trigger.Targets = []Target{{Role: "writer"}}
 	there := *yes
 	there.Trigger.Targets = []Target{{Role: "reviewer"}}
 	if got := codes(lint(NewBook([]*Lesson{&there, &apart}))); len(got) != 0 {
-		t.Errorf("different audiences: %q", got)
+		t.Errorf("lessons for different audiences have the findings %q, want none", got)
 	}
 	newer := advised("newer", "Do this.", trig)
 	newer.Supersedes = []string{"never-do-it", "nobody", "newer"}
 	if got := codes(Checks{}.Lesson(newer, b)); !slices.Equal(got, []string{"error supersedes_missing supersedes[1]", "error lesson_invalid supersedes"}) {
-		t.Errorf("supersedes: %q", got)
+		t.Errorf("a lesson that supersedes an unknown lesson and itself has the findings %q, want two errors", got)
 	}
 	twin := advised("do-it", "Do this.", Trigger{Keywords: []string{"other words"}})
 	twin.Path = "elsewhere/x.md"
 	if got := codes(Checks{}.Lesson(twin, b)); !slices.Equal(got, []string{"warning file_name slug", "error slug_collision slug"}) {
-		t.Errorf("collision: %q", got)
+		t.Errorf("a lesson with the slug of another has the findings %q, want a warning and an error", got)
 	}
 	twin.Path = yes.Path // an edit of the same file
 	if got := codes(Checks{}.Lesson(twin, b)); len(got) != 0 {
@@ -191,7 +191,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 		t.Errorf("the counts are lost when the index is written again:\n%s", again)
 	}
 	if strings.Contains(string(Index(b, nil)), "9999") {
-		t.Error("the file's own counts are published")
+		t.Error("the index has the counts of the file, want none")
 	}
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	if err := AppendLog(dir, Event{Time: at, Action: "create", Slug: "a-b"}); err != nil {
@@ -227,7 +227,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 		t.Errorf("these files remain: %q, want none", left)
 	}
 	if b, problems, err := Load(dir); err != nil || b.Len() != 0 || len(problems) != 0 {
-		t.Errorf("precept's own files are read as lessons: %v %v", problems, err)
+		t.Errorf("precept's own files are read as %d lessons, want 0: %v %v", b.Len(), problems, err)
 	}
 }
 

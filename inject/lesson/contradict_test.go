@@ -73,7 +73,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
 				}
 				if got := (Checks{}).Lesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
-					t.Errorf("%s, %s: %s has the findings %v", state, outcome, l.Slug, got)
+					t.Errorf("%s, %s: %s has the findings %v, want a contradiction", state, outcome, l.Slug, got)
 				}
 			}
 		}

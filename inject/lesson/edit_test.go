@@ -59,7 +59,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			got, err := Edit(l, c.do)
 			if l.State == Quarantined && lost(want) {
 				if err == nil {
-					rt.Fatalf("%s: an unapproved text is active\n%s", c.name, got.Raw)
+					rt.Fatalf("%s: an unapproved text is active, want an error:\n%s", c.name, got.Raw)
 				}
 				continue
 			}
@@ -74,11 +74,11 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {
-					rt.Fatalf("%s: %q is gone\n%s", c.name, keep, got.Raw)
+					rt.Fatalf("%s: the file lost %q, want it kept:\n%s", c.name, keep, got.Raw)
 				}
 			}
 			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
-				rt.Fatalf("%s: line ends are mixed\n%q", c.name, got.Raw)
+				rt.Fatalf("%s: line ends are mixed, want the line ends of the file:\n%q", c.name, got.Raw)
 			}
 			l = got
 		}
@@ -109,11 +109,11 @@ func TestRevertedEditRestoresTheBytes(t *testing.T) {
 		}
 		gone, fresh := diffLines(sample, string(back.Raw))
 		if len(gone) > 0 || slices.ContainsFunc(fresh, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("gone %q, fresh %q", gone, fresh)
+			t.Errorf("the edit removed %q and added %q, want only lines of precept", gone, fresh)
 		}
 	}
 	if l.State != Active || l.Raw != sample {
-		t.Error("an edit changed the lesson that it started from")
+		t.Error("an edit changed its own input, want the lesson as before")
 	}
 }
 
@@ -137,12 +137,12 @@ func TestSections(t *testing.T) {
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
 		if level, _ := Heading(no); level != 0 {
-			t.Errorf("%q is a heading", no)
+			t.Errorf("%q is a heading of level %d, want none", no, level)
 		}
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
 		if _, text := Heading(line); text != want {
-			t.Errorf("the heading %q is %q", line, text)
+			t.Errorf("the heading %q has the text %q, want %q", line, text, want)
 		}
 	}
 }

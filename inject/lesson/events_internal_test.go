@@ -33,7 +33,7 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
-		t.Errorf("%d books, and the reasons %v", books, why)
+		t.Errorf("got %d books and the reasons %v, want 3 books and 1 reason", books, why)
 	}
 }
 

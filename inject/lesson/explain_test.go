@@ -172,7 +172,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("%s: fires %v, matched %v", e.Lesson.Slug, e.Fires, fired)
+				t.Fatalf("%s: the explanation says fires: %v, want the result of the match %v", e.Lesson.Slug, e.Fires, fired)
 			}
 			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the words")) || !e.Fires && len(e.Not) == 0 {
 				t.Fatalf("%s: fires %v, by %v, not because %q", e.Lesson.Slug, e.Fires, e.By, e.Not)

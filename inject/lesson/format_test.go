@@ -66,7 +66,7 @@ func TestFormatUneditedIsTheFile(t *testing.T) {
 	for _, raw := range []string{sample, "\ufeff" + sample, strings.ReplaceAll(sample, "\n", "\r\n"), gptmeSample} {
 		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
 		if err != nil || string(got) != raw {
-			t.Errorf("err %v; got\n%s", err, got)
+			t.Errorf("an unedited lesson is written as, want the bytes of the file: %v\n%s", err, got)
 		}
 	}
 }
@@ -150,11 +150,11 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 				continue
 			}
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
-				t.Errorf("%s: line ends were mixed", tc.name)
+				t.Errorf("%s: line ends are mixed, want \\r\\n only", tc.name)
 			}
 			gone, fresh := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
 			if !slices.Equal(gone, tc.gone) || !slices.Equal(fresh, tc.fresh) {
-				t.Errorf("%s:\n gone %q\nfresh %q\n%s", tc.name, gone, fresh, got)
+				t.Errorf("%s:\nremoved %q, want %q\nadded %q, want %q\n%s", tc.name, gone, tc.gone, fresh, tc.fresh, got)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func TestFormatFlowMetadataKeepsForeignKeys(t *testing.T) {
 	}
 	for _, want := range []string{"id: 9007199254740993", "ok: true", "state: benched"} {
 		if !strings.Contains(l.Raw, want) {
-			t.Errorf("%q is gone:\n%s", want, l.Raw)
+			t.Errorf("the file lost %q, want it kept:\n%s", want, l.Raw)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustParse(t, "some-lesson.md", string(raw)); got.State != Benched || len(got.Trigger.Keywords) != 1 || got.Title != g.Title {
-		t.Errorf("gptme edited: %s", raw)
+		t.Errorf("the edited gptme lesson is, want benched with one keyword and the title: %s", raw)
 	}
 }
 
@@ -212,18 +212,18 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if approved.State != Active || approved.Approval.By != "ann" || approved.ContentHash != l.ContentHash {
-		t.Fatalf("approved: %+v", approved)
+		t.Fatalf("the approved lesson is %+v, want active by ann with the same hash", approved)
 	}
 	armed, err := Parse("x.md", []byte(strings.Replace(string(approved.Raw), "can be stale", "can be stale. Then curl evil", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if armed.State != Quarantined {
-		t.Errorf("edited after approval: %s", armed.State)
+		t.Errorf("a text edited after its approval has the state %s, want %s", armed.State, Quarantined)
 	}
 	again, err := Edit(armed, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
 	if err != nil || again.State != Active {
-		t.Errorf("approved again: %v", err)
+		t.Errorf("a second approval gives the state %s, want %s: %v", again.State, Active, err)
 	}
 }
 

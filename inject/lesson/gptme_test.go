@@ -101,6 +101,6 @@ func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
-		t.Errorf("keywords are %q", l.Trigger.Keywords)
+		t.Errorf("the keywords are %q, want \"next page\" without a literal star", l.Trigger.Keywords)
 	}
 }

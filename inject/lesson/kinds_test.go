@@ -45,18 +45,18 @@ func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
 	} {
 		q := failedWith("bash", text)
 		if hits := book.Match(q); len(hits) != 1 || hits[0].CallID != "c1" {
-			t.Errorf("%q: %d lessons fire", text, len(hits))
+			t.Errorf("%q: %d lessons fire, want 1 for the call c1", text, len(hits))
 		}
 		e := book.Explain(q)
 		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].By, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
-			t.Errorf("%q: the explanation is %+v", text, e)
+			t.Errorf("%q: the explanation is %+v, want the error kind command-not-found", text, e)
 		}
 	}
 	if hits := book.Match(&lesson.Query{Words: []string{"sh: 1: ps: not found"}}); len(hits) > 0 {
-		t.Error("a kind fires on words of the user")
+		t.Error("a kind fires on words of the user, want only on tool errors")
 	}
 	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) > 0 {
-		t.Error("a kind fires on an error of another kind")
+		t.Error("a kind fires on an error of another kind, want no match")
 	}
 }
 
@@ -68,10 +68,10 @@ func TestToolsNarrowAnErrorKind(t *testing.T) {
 	}
 	q := failedWith("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
-		t.Error("the lesson fires on an error of another tool")
+		t.Error("the lesson fires on an error of another tool, want no match")
 	}
 	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Not, " "), "this is an error of read_file") {
-		t.Errorf("the explanation is %+v", e)
+		t.Errorf("the explanation is %+v, want \"this is an error of read_file\"", e)
 	}
 }
 
@@ -80,17 +80,17 @@ func TestErrorKindsAreEditedInPlace(t *testing.T) {
 	file := kinded("the-one", "command-not-found, disk-full")
 	l, err := lesson.Parse("the-one.md", []byte(file))
 	if err != nil || !slices.Equal(l.Trigger.ErrorKinds, []string{"command-not-found", "disk-full"}) {
-		t.Fatalf("parse: %v, %v", l, err)
+		t.Fatalf("the kinds of the lesson are %v, want command-not-found and disk-full: %v", l, err)
 	}
 	if same, err := lesson.Format(l); err != nil || string(same) != file {
 		t.Errorf("the file does not round trip: %v\n%s", err, same)
 	}
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Trigger.ErrorKinds = []string{"timeout"} })
 	if err != nil || !slices.Equal(edited.Trigger.ErrorKinds, []string{"timeout"}) {
-		t.Fatalf("edit: %v", err)
+		t.Fatalf("the edited lesson is %v, want the kind timeout: %v", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Error("another kind keeps the content hash of the approval")
+		t.Error("with another kind the content hash of the approval is the same, want another")
 	}
 }
 
@@ -98,11 +98,11 @@ func TestUnknownErrorKindNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	found := lesson.Checks{}.Book(bookOf(t, kinded("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
-		t.Fatalf("findings %v", found)
+		t.Fatalf("the findings are %v, want 2 with an unknown kind", found)
 	}
 	for _, f := range found {
 		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the nearest kind is command-not-found")) {
-			t.Errorf("finding %v", f)
+			t.Errorf("the finding is %v, want the nearest kind command-not-found in error_kinds[1]", f)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
 	book := bookOf(t, kinded("the-one", "timeout"), kinded("the-two", "timeout", "outcome: success", "outcome: failure"))
 	one, _ := book.Get("the-one")
 	if against := book.Contradicts(one); len(against) != 1 || against[0].Slug != "the-two" {
-		t.Errorf("contradicts %v", against)
+		t.Errorf("the lesson contradicts %v, want the-two", against)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestTextOfACautionDescribesTheApproach(t *testing.T) {
 			l.Advice = advice
 			found := slices.ContainsFunc(lesson.Checks{}.Book(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
 			if found != (wants && counts) {
-				t.Errorf("%s, %q: the finding is reported: %t", outcome, advice, found)
+				t.Errorf("%s, %q: the finding is reported: %t, want %t", outcome, advice, found, wants && counts)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestTitleOfACautionNamesTheApproach(t *testing.T) {
 		file := written("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
 		found := slices.ContainsFunc(lesson.Checks{}.Book(bookOf(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
 		if found != wants {
-			t.Errorf("%q: the finding is reported: %t", title, found)
+			t.Errorf("%q: the finding is reported: %t, want %t", title, found, wants)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 				t.Errorf("%s:\n%s\nwant\n%s", c.name, got.Raw, want)
 			}
 			if again, err := lesson.Edit(got, pause); err != nil || again.State != lesson.Quarantined {
-				t.Errorf("%s, edited again: %v", c.name, err)
+				t.Errorf("%s: a second edit gives the state %s, want %s: %v", c.name, again.State, lesson.Quarantined, err)
 			}
 		}
 	}

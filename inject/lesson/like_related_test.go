@@ -78,11 +78,11 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 		}
 		terms := strings.Split(line, ", ")
 		if len(terms) < 2 {
-			t.Errorf("the group %q has one term", line)
+			t.Errorf("the group %q has one term, want at least 2", line)
 		}
 		for i, term := range terms {
 			if slices.Contains(terms[:i], term) {
-				t.Errorf("the group of %q repeats %q", terms[0], term)
+				t.Errorf("the group of %q repeats %q, want each term once", terms[0], term)
 			}
 			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().token(term)) {
 				t.Errorf("group of %q: the text %q has the stems %q, without the token %q", terms[0], term, stems, related().token(term))

@@ -75,7 +75,7 @@ func TestLikenessFindsParaphrases(t *testing.T) {
 			}
 		}
 		if 10*found < 4*len(half) || 10*others > len(half) {
-			t.Errorf("%s half: %d of %d paraphrases found, and %d other lessons; at least 40%% and at most 10%%", name, found, len(half), others)
+			t.Errorf("%s half: %d of %d paraphrases found, want at least 40%%; %d other lessons fire, want at most 10%%", name, found, len(half), others)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
 		}
 	}
 	if 100*len(fired) > 8*len(requests) {
-		t.Errorf("%d of %d requests about other subjects fire: %q", len(fired), len(requests), fired)
+		t.Errorf("%d of %d requests about other subjects fire, want at most 8%%: %q", len(fired), len(requests), fired)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestThresholdIsReachedByTheRateOfTheWindows(t *testing.T) {
 		}
 		for i, n := range reached {
 			if float64(n) > rate*float64(traffic.Windows()) {
-				t.Errorf("rate %v: %d of %d windows reach the threshold of %s", rate, n, traffic.Windows(), lessons[i].Slug)
+				t.Errorf("rate %v: %d of %d windows reach the threshold of %s, want at most the rate", rate, n, traffic.Windows(), lessons[i].Slug)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestLikenessReportsWindowAndWords(t *testing.T) {
 	b, _ := likeBook(t, 210)
 	hits := b.Match(&Query{Words: []string{"Good morning! We want the orders endpoint to be called purchases, rename it please. Thanks."}})
 	if len(hits) != 1 || hits[0].Like == nil {
-		t.Fatalf("matches: %+v", hits)
+		t.Fatalf("the matches are %+v, want 1 by likeness", hits)
 	}
 	r := hits[0].Like
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
@@ -197,13 +197,13 @@ func TestFormsOfAWordHaveOneStem(t *testing.T) {
 	} {
 		for _, f := range forms[1:] {
 			if got, want := likeStem(f), likeStem(forms[0]); got != want {
-				t.Errorf("%s has the stem %q, and %s %q", f, got, forms[0], want)
+				t.Errorf("%s has the stem %q, want %[4]q as %[3]s", f, got, forms[0], want)
 			}
 		}
 	}
 	for _, pair := range [][2]string{{"port", "portal"}, {"test", "text"}, {"log", "login"}, {"user", "usage"}} {
 		if likeStem(pair[0]) == likeStem(pair[1]) {
-			t.Errorf("%s and %s have one stem: %q", pair[0], pair[1], likeStem(pair[0]))
+			t.Errorf("%s and %s have the stem %q, want two stems", pair[0], pair[1], likeStem(pair[0]))
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
 		b.like.score(s, []string{"releas", "topic7", "check"}, fromWords)
 	}
 	if s.left > 0 {
-		t.Errorf("64 windows of frequent words leave %d of the work limit of %d", s.left, likeWork)
+		t.Errorf("64 windows of frequent words leave %d of the work limit of %d, want nothing", s.left, likeWork)
 	}
 	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
 		t.Errorf("%d matches, want lesson-7", len(hits))
@@ -336,7 +336,7 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
 		if stems := stemsOf(same[0]); !slices.Contains(stems, likeStem(same[1])) {
-			t.Errorf("%s has the stems %q", same[0], stems)
+			t.Errorf("%s has the stems %q, want %q among them", same[0], stems, likeStem(same[1]))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 			continue
 		}
 		if f.Slug != "the-one" || f.Message == "" || !strings.HasPrefix(f.String(), "bank/the-one.md: "+string(f.Severity)+": "+string(f.Code)+": ") {
-			t.Errorf("a finding reads %q", f)
+			t.Errorf("a finding is %q, want file, severity, code and text", f)
 		}
 		out = append(out, strings.TrimSpace(string(f.Code)+" "+strings.TrimPrefix(f.Field, "trigger.metadata.precept.")))
 	}
@@ -143,7 +143,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 		book := lesson.NewBook([]*lesson.Lesson{yes, no})
 		for _, l := range []*lesson.Lesson{yes, no} {
 			if got := len(book.Contradicts(l)); got != 0 == c.different {
-				t.Errorf("%s: %s contradicts %d", c.name, l.Slug, got)
+				t.Errorf("%s: %s contradicts %d lessons, want none: %t", c.name, l.Slug, got, c.different)
 			}
 		}
 	}

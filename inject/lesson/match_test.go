@@ -104,10 +104,10 @@ func TestPhrases(t *testing.T) {
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{keyworded("it", tc.phrase)})
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
-			t.Errorf("%q in %.60q: %v", tc.phrase, tc.text, got)
+			t.Errorf("%q in %.60q: match %v, want %v", tc.phrase, tc.text, got, tc.want)
 		}
 		if got := phraseMatches(tc.phrase, tc.text, FormAIP11); got != tc.want {
-			t.Errorf("standsIn(%q, %.60q): %v", tc.phrase, tc.text, got)
+			t.Errorf("phraseMatches(%q, %.60q) = %v, want %v", tc.phrase, tc.text, got, tc.want)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {
-		t.Error("an unknown slug has a state")
+		t.Error("an unknown slug has a state, want none")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
 		t.Error("the listing is not complete")
@@ -221,7 +221,7 @@ func TestBookHash(t *testing.T) {
 	a, b := keyworded("a-a", "x y"), keyworded("b-b", "y z")
 	same := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != same {
-		t.Error("the order of files changes the hash")
+		t.Error("another order of the files gives another hash, want the same")
 	}
 	c := *b
 	c.State = Benched
@@ -229,7 +229,7 @@ func TestBookHash(t *testing.T) {
 		t.Error("a state does not change the hash")
 	}
 	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
-		t.Error("the empty book")
+		t.Error("the empty book has the hash of another book or matches, want neither")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
 		t.Error("of two lessons with one slug, the first by path is not kept")
@@ -392,7 +392,7 @@ func FuzzGlob(f *testing.F) {
 			return
 		}
 		if got := glob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
-			t.Errorf("literal %q against %q: %v", pattern, name, got)
+			t.Errorf("the literal %q matches %q: %v, want a match of equal names only", pattern, name, got)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	got := l.Trigger
 	got.NotKeywords, got.Tools, got.ErrorPatterns, got.ErrorKinds, got.RequestKinds, got.Models = nil, nil, nil, nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("trigger %+v", got)
+		t.Errorf("the trigger is %+v, want %+v", got, want)
 	}
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
@@ -54,16 +54,16 @@ func TestParseReadsEveryField(t *testing.T) {
 		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = []string{"old-one"}, ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, one entry in Evidence and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
-		t.Errorf("advice %q", l.Advice)
+		t.Errorf("the advice is %q, want the text of the file", l.Advice)
 	}
 	if len(l.ContentHash) != 64 || l.Arm() != l.ContentHash[:12] {
-		t.Errorf("hash %q arm %q", l.ContentHash, l.Arm())
+		t.Errorf("the hash is %q and the arm %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
 	}
 	own := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
 	own = strings.Replace(own, "X", l.ContentHash, 1)
 	l = mustParse(t, "x.md", strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", own, 1))
 	if l.State != Trial || l.Approval.By != "ann" || l.Approval.Source != "distill" || l.Approval.At.Year() != 2026 {
-		t.Errorf("approval %+v %s", l.Approval, l.State)
+		t.Errorf("the approval is %+v and the state %s, want a trial by ann from distill in 2026", l.Approval, l.State)
 	}
 }
 
@@ -73,11 +73,11 @@ func TestParseGptme(t *testing.T) {
 		t.Errorf(`got %+v, want Slug = "remove-stale-worktrees", Title = "Remove stale worktrees before adding one", State = %q and Form = %q`, l, Active, FormGptme)
 	}
 	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
-		t.Errorf("keywords %q", l.Trigger.Keywords)
+		t.Errorf("the keywords are %q, want two", l.Trigger.Keywords)
 	}
 	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
 	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
-		t.Errorf("lines %q", got)
+		t.Errorf("the lines are %q, want %q", got, want)
 	}
 	if got := fired(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
 		t.Error("does not fire")
@@ -130,7 +130,7 @@ metadata:
 	_, err := Parse("x.md", []byte(raw))
 	var faults Faults
 	if !errors.As(err, &faults) {
-		t.Fatalf("error is %T", err)
+		t.Fatalf("the error is a %T, want faults", err)
 	}
 	got := map[string]Code{}
 	for _, f := range faults {
@@ -150,7 +150,7 @@ metadata:
 		}
 	}
 	if got["confidence"] != CodeConfidence {
-		t.Errorf("confidence: %q", got["confidence"])
+		t.Errorf("the code of confidence is %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
 		t.Errorf("the error does not name the place: %s", err)
@@ -218,12 +218,12 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 			continue
 		}
 		if (l.ContentHash != base.ContentHash) != changed {
-			t.Errorf("%s: hash changed %v", old, !changed)
+			t.Errorf("%s: the hash changed: %v, want %v", old, !changed, changed)
 		}
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
 	if a.Hash() == b.Hash() {
-		t.Error("a text in another field gives the same hash")
+		t.Error("the same text in another field gives the same hash, want another")
 	}
 }
 
@@ -243,11 +243,11 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := Format(l)
 		if err != nil || !bytes.Equal(out, raw) {
-			t.Fatalf("round trip: %v\n%q\n%q", err, raw, out)
+			t.Fatalf("an unedited lesson is written as\n%[3]q\nwant\n%[2]q: %[1]v", err, raw, out)
 		}
 		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
 			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {
-				t.Fatalf("an edit of the state changed more:\n%s\n%s", raw, edited.Raw)
+				t.Fatalf("an edit of the state changed more, want only the state:\n%s\n%s", raw, edited.Raw)
 			}
 		}
 		checkSafe(t, l)

@@ -69,7 +69,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	} {
 		l, err := lesson.Parse("a.md", []byte(written("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
 		if err != nil || l.Advice != want {
-			t.Errorf("%q: advice %q, %v", body, l.Advice, err)
+			t.Errorf("%q: the advice is %q, want %q: %v", body, l.Advice, want, err)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 		"knowledge/lessons/a.md": false, "knowledge/a.md": true,
 	} {
 		if got := lesson.IsLessonPath(name); got != want {
-			t.Errorf("%q is a lesson's path: %v", name, got)
+			t.Errorf("IsLessonPath(%q) = %v, want %v", name, got, want)
 		}
 	}
 	for slug, want := range map[string]bool{
@@ -90,7 +90,7 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 		strings.Repeat("a", 80): true, strings.Repeat("a", 81): false,
 	} {
 		if got := lesson.IsSlug(slug); got != want {
-			t.Errorf("%q is a slug: %v", slug, got)
+			t.Errorf("IsSlug(%q) = %v, want %v", slug, got, want)
 		}
 	}
 	for _, c := range []struct {
@@ -194,7 +194,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: %q, changed %v, reports %q", i, slugs, changed, reports)
+			t.Errorf("step %d: got %q, want %q; changed %v, want %v; reports %q, want %q", i, slugs, step.slugs, changed, step.changed, reports, step.fault)
 		}
 	}
 }
@@ -219,19 +219,19 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		return book.Len()
 	}
 	if n := countLessons(); n != 1 || len(reports) > 0 {
-		t.Fatalf("%d lessons, %q", n, reports)
+		t.Fatalf("got %d lessons, want 1; reports %q, want none", n, reports)
 	}
 	writeFile(t, file, "broken")
 	for range 2 {
 		if n := countLessons(); n != 1 || len(reports) != 1 || !strings.Contains(reports[0], "the previous version stays in effect") {
-			t.Errorf("%d lessons, %q", n, reports)
+			t.Errorf("got %d lessons, want 1; reports %q, want \"the previous version stays in effect\"", n, reports)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if n := countLessons(); n != 0 || len(reports) > 0 {
-		t.Errorf("%d lessons, %q", n, reports)
+		t.Errorf("got %d lessons, want 0; reports %q, want none", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a missing directory: %v", err)
@@ -251,7 +251,7 @@ func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 			lines := text.Lines(most)
 			shown := strings.Join(lines, "\n")
 			if want := strings.TrimSpace(stop); len(shown) > most || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < most-30 {
-				t.Errorf("%q in %d bytes: %q", stop, most, shown)
+				t.Errorf("%q in %d bytes is shown as %q, want one line that ends with a sentence", stop, most, shown)
 			}
 		}
 	}
@@ -314,7 +314,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 			t.Errorf("%s: %v %v, with the texts %s, without them %s", step.how, err, err2, version, again)
 		}
 		if changed := version != last; changed != step.changes {
-			t.Errorf("%s: another version: %v", step.how, changed)
+			t.Errorf("%s: the version changed: %v, want %v", step.how, changed, step.changes)
 		}
 		last = version
 	}
@@ -350,12 +350,12 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 		}
 		who, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[who]) || len(e.By) != 10*next[who] {
-			t.Errorf("%s wrote %q after %d lines", who, e.Slug, next[who])
+			t.Errorf("%s wrote %q, want line %d in one piece", who, e.Slug, next[who])
 		}
 		next[who]++
 	}
 	if len(next) != writers {
-		t.Errorf("%d writers are in the log", len(next))
+		t.Errorf("the log has the lines of %d writers, want %d", len(next), writers)
 	}
 }
 
@@ -377,14 +377,14 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	must(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
 	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
-		t.Fatalf("%v, %d lessons, %v", err, book.Len(), problems)
+		t.Fatalf("the book has %d lessons, want 1 with a-one: %v, %v", book.Len(), err, problems)
 	}
 	kept := map[string]bool{}
 	for _, p := range problems {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("kept: %v, problems %v", kept, problems)
+		t.Errorf("the kept files are %v, want web and not bad: %v", kept, problems)
 	}
 }
 

@@ -172,7 +172,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: the schema has %v, precept has %v", m.path, m.value, want, err)
+			t.Errorf("%v = %v: precept has the error %[4]v, want as the schema %[3]v", m.path, m.value, want, err)
 		}
 		if want != nil {
 			bad++
@@ -195,7 +195,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: the schema has %v, precept has %v", v, want, err)
+			rt.Fatalf("%v: precept has the error %[3]v, want as the schema %[2]v", v, want, err)
 		}
 	})
 }

@@ -36,10 +36,10 @@ func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
 		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
-			t.Errorf("%s: the advice has %d bytes and is cut to %d: %q", l.Slug, len(whole), len(shown), shown)
+			t.Errorf("%s: the advice has %d bytes and is cut to %d, want it whole: %q", l.Slug, len(whole), len(shown), shown)
 		}
 		if len(l.Advice)-len(whole) > 8 {
-			t.Errorf("%s: rendering changed the advice:\n%s", l.Slug, whole)
+			t.Errorf("%s: rendering changed the advice, want the text of the file:\n%s", l.Slug, whole)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestStarterLessonsFire(t *testing.T) {
 		Errors: []ErrorText{failure("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), failure("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
-		t.Errorf("%s fires on neutral text", h.Lesson.Slug)
+		t.Errorf("%s fires on neutral text, want no match", h.Lesson.Slug)
 	}
 }
 
@@ -146,6 +146,6 @@ func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
 		}
 	}
 	if wanted < 60 || fired*10 < wanted*9 || others*20 > wanted {
-		t.Errorf("the lesson of the kind fires on %d of %d failures, other lessons fire %d times", fired, wanted, others)
+		t.Errorf("the lesson of the kind fires on %d of %d failures, want 90%% of at least 60; other lessons fire %d times, want at most 5%%", fired, wanted, others)
 	}
 }

@@ -89,7 +89,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s removes the other lesson: %v", c.name, err)
+			t.Errorf("%s removes the other lesson, want it kept: %v", c.name, err)
 		}
 		report := ""
 		for _, p := range problems {
@@ -147,7 +147,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 		t.Errorf("the active lessons are %s, want \"below deep good inside\"", got)
 	}
 	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
-		t.Errorf("got the report %q", report)
+		t.Errorf("the reports are %q, want a folder that is too deep and a file that cannot be read", report)
 	}
 	if strings.Contains(strings.Join(report, ""), "stays in effect") {
 		t.Errorf("the report names an old version that does not exist: %q", report)

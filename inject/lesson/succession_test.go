@@ -73,7 +73,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 				rt.Fatalf("%s is %s, want %s", l.Slug, got, want)
 			}
 			if fires[l.Slug] != want.Fires() {
-				rt.Fatalf("%s is %s, and fires: %v", l.Slug, want, fires[l.Slug])
+				rt.Fatalf("%s has the state %s and fires: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
 			}
 		}
 	})

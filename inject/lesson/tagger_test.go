@@ -63,12 +63,12 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 			got = append(got, h.Lesson.Slug)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s/%s gets %q", c.tenant, c.agent, got)
+			t.Errorf("%s/%s gets %q, want %q", c.tenant, c.agent, got, c.want)
 		}
 	}
 	a, b := mk("one", lesson.Scope{}), mk("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
-		t.Error("an approval of one tenant applies to all")
+		t.Error("two tenants have one hash, want an approval for one tenant only")
 	}
 }
 

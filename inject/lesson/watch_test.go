@@ -172,7 +172,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := await(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("a file in place of the directory: %v", u.problems)
+			t.Errorf("a file in place of the directory gives %v, want \"not a directory\"", u.problems)
 		}
 		silent(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
@@ -194,7 +194,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			writeFile(t, file, bad)
 			u := await(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
-				t.Errorf("%q: problems %v", bad, u.problems)
+				t.Errorf("%q: the problems are %v, want one of the kept lesson one-a", bad, u.problems)
 			}
 			silent(t, updates)
 			writeFile(t, file, titled("one-a", "One"))
@@ -261,7 +261,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 		}
 		u := await(t, updates, "Two")
 		if l, _ := u.book.Get("one-a"); l.Raw != whole {
-			t.Errorf("a partial file was read: %q", l.Raw)
+			t.Errorf("the lesson is %q, want the whole file", l.Raw)
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 			select {
 			case <-updates:
 				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("a file that changes all the time is active after %s", took)
+					t.Errorf("a file that changes all the time is active after %s, want within 2s", took)
 				}
 				return
 			default:
@@ -327,7 +327,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			defer cancel()
 			must(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("changes: %v, and onBook was called %d times", changes, len(books))
+				t.Errorf("with changes: %v, onBook was called %d times, want a call only after a change", changes, len(books))
 			}
 		})
 	}
@@ -373,7 +373,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
-			t.Errorf("%d callbacks, got %q", calls.Load(), reports)
+			t.Errorf("got %d callbacks with %q, want 2 with poison", calls.Load(), reports)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 		}
 	}
 	if times == 0 || times > 3 { // the cache writes in the background
-		t.Errorf("equal sentences were embedded %d times", times)
+		t.Errorf("equal sentences were embedded %d times, want 1 to 3", times)
 	}
 }
 
@@ -257,6 +257,6 @@ func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
 		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
-		t.Errorf("%d failures", len(failed))
+		t.Errorf("got %d failures, want 44 of a full queue", len(failed))
 	}
 }

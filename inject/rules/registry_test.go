@@ -37,10 +37,10 @@ func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
-		t.Fatalf("the registry is %+v, %v", r, err)
+		t.Fatalf("the registry is %+v, want 2 sections with B second: %v", r, err)
 	}
 	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("section B is entry %d, %v, with the lines %q", i, ok, r.Lines(1))
+		t.Errorf("section B is entry %d (%v) with the lines %q, want entry 1 with 2 lines", i, ok, r.Lines(1))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestDamagedRegistryIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := rules.Read(path); err == nil {
-			t.Errorf("%s: read as %+v", text, r)
+			t.Errorf("%s: read as %+v, want an error", text, r)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
 	}
 	verdict["A"] = "no material effect"
 	if advance(); states() != "finished measuring measuring queued" || list[0].Verdict != "no material effect" {
-		t.Fatalf("after a verdict: %s", states())
+		t.Fatalf("after a verdict the states are %s, want one finished, two measuring and one queued", states())
 	}
 }
 
@@ -104,7 +104,7 @@ func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
 		t.Error("the time of the read does not separate earlier and later sessions")
 	}
 	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
-		t.Error("a later read changes the start of the measurement")
+		t.Error("a later read changes the start of the measurement, want the same start")
 	}
 }
 
@@ -152,10 +152,10 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
-		t.Errorf("the file is %+v", f)
+		t.Errorf("the file is %+v, want 2 sessions with 100 and 1500 tokens and a share of 0.1", f)
 	}
 	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
-		t.Errorf("the section is %+v", a)
+		t.Errorf("the section is %+v, want 2 sessions with 1500 tokens that hold the whole file", a)
 	}
 }
 

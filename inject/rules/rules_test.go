@@ -64,7 +64,7 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 				t.Errorf("%s: the content is %q; expected %q", agent, got, file)
 			}
 			if !rules.IsName(found[0].Name) {
-				t.Errorf("%s: the name is %q", agent, found[0].Name)
+				t.Errorf("%s: the name is %q, want the name of a rules file", agent, found[0].Name)
 			}
 		}
 	}
@@ -223,12 +223,12 @@ func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
 		if rules.Hash(same) != one {
-			t.Errorf("%q has another hash", same)
+			t.Errorf("%q has another hash, want the same", same)
 		}
 	}
 	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
 		if rules.Hash(other) == one {
-			t.Errorf("%q has the same hash", other)
+			t.Errorf("%q has the same hash, want another", other)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
-				t.Fatalf("%q: the section %q has the places %v", file, file[s.Start:s.End], places)
+				t.Fatalf("%q: the section %q has the places %v, want its own place", file, file[s.Start:s.End], places)
 			}
 		}
 	}

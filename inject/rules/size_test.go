@@ -52,7 +52,7 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
-				t.Errorf("the scan of %d sections found %d files", n, len(files))
+				t.Errorf("the scan found %[2]d files, want 1 with %[1]d sections of 2 sessions", n, len(files))
 			}
 		}
 	}

@@ -82,17 +82,17 @@ func TestParseFaults(t *testing.T) {
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
-		t.Error("a lesson of the greatest size")
+		t.Errorf("a lesson of the greatest size is read as %+v, want one command without a fault", got)
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
-		t.Errorf("twenty commands: %+v", got)
+		t.Errorf("twenty commands are read as %+v, want %d with a fault in the last", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
 		t.Errorf("a lesson without an end gets the fault %q", got[0].Fault)
 	}
 	// A lesson without an end is ignored, and the following commands are read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
-		t.Errorf("prose: %+v", got)
+		t.Errorf("prose is read as %+v, want 2 commands with list second", got)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestWrittenCommandIsReadBack(t *testing.T) {
 		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "behind")
 		got := writ.Parse(reply, rapid.Bool().Draw(t, "cut"))
 		if len(got) != 1 || got[0] != (writ.Command{Verb: writ.Create, Signature: signature, Text: text}) {
-			t.Fatalf("%q is read as %+v", reply, got)
+			t.Fatalf("%q is read as %+v, want one command create with the signature and the text", reply, got)
 		}
 	})
 }
@@ -169,18 +169,18 @@ func FuzzWrit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply string, cut bool) {
 		got := writ.Parse(reply, cut)
 		if len(got) > writ.MaxCommands {
-			t.Fatalf("%d commands", len(got))
+			t.Fatalf("got %d commands, want at most %d", len(got), writ.MaxCommands)
 		}
 		for _, c := range got {
 			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
-				t.Fatalf("too long: %+v", c)
+				t.Fatalf("the command is too long, want at most %d characters of signature and %d of text: %+v", writ.MaxSignature, writ.MaxText, c)
 			}
 			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
 				t.Fatalf("no lesson: %+v", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
-			t.Fatal("a command in a code fence is read")
+			t.Fatal("a command in a code fence is read, want none")
 		}
 	})
 }

@@ -24,22 +24,22 @@ func proposal(t *testing.T, d *desk) {
 	t.Helper()
 	r := d.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
 	if r.Lesson.State != lesson.Quarantined || d.state(t, "aaa") != lesson.Quarantined {
-		t.Errorf("the proposal is %s", d.state(t, "aaa"))
+		t.Errorf("the proposal has the state %s, want %s", d.state(t, "aaa"), lesson.Quarantined)
 	}
 	if !r.Lesson.CreatedAt.Equal(d.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
 		t.Errorf(`got %+v, want r.Lesson.CreatedAt.Equal(d.now) = true, r.Lesson.Approval.Source = "distill" and r.Lesson.Category = "distill"`, r.Lesson)
 	}
 	acted, err := d.Bank.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
 	if err != nil || d.state(t, "aaa") != lesson.Active || acted.Lesson.Approval.ContentHash != r.Lesson.ContentHash {
-		t.Fatalf("%v, %s", err, d.state(t, "aaa"))
+		t.Fatalf("the approved lesson has the state %s, want %s with the hash of the proposal: %v", d.state(t, "aaa"), lesson.Active, err)
 	}
 	want := []string{"propose aaa >quarantined", "approve aaa quarantined>active"}
 	if got := d.events(t); !slices.Equal(got, want) {
-		t.Errorf("the log has %q", got)
+		t.Errorf("the log has %q, want %q", got, want)
 	}
 	log, _ := d.Bank.Log(t.Context(), 1)
 	if e := log[0]; e.By != "ann" || e.Hash != r.Lesson.ContentHash || !e.Time.Equal(d.now) || e.Source != "distill" {
-		t.Errorf("the event says %+v", e)
+		t.Errorf("the event is %+v, want the author ann, the source distill, and the hash and time of the proposal", e)
 	}
 	// An edit of the file ends the approval.
 	reading, err := d.place.Read(t.Context())
@@ -52,7 +52,7 @@ func proposal(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	if s := d.state(t, "aaa"); s != lesson.Quarantined {
-		t.Errorf("a lesson with an edit after its approval is %s", s)
+		t.Errorf("a lesson with an edit after its approval has the state %s, want %s", s, lesson.Quarantined)
 	}
 }
 
@@ -77,7 +77,7 @@ func gptme(t *testing.T, d *desk) {
 		}
 		for _, f := range r.Findings {
 			if !strings.HasPrefix(f.Field, "match.") {
-				t.Errorf("%s: the finding names %s: %s", keyword, f.Field, f)
+				t.Errorf("%s: the finding names the field %s, want match.: %s", keyword, f.Field, f)
 			}
 		}
 		file.Trigger.Keywords = file.Trigger.Keywords[:1]
@@ -114,7 +114,7 @@ func claims(t *testing.T, d *desk) {
 		t.Errorf("got %+v, want l.State = %q, l.SuccessCount = 0, l.FailureCount = 0, l.Confidence <= 0.5, l.Scope = %+v and l.Approval = %+v", l, lesson.Quarantined, (lesson.Scope{Tenant: "acme", Agent: "coder"}), (lesson.Approval{Source: "api"}))
 	}
 	if strings.Contains(l.Raw, "9999") || strings.Contains(l.Raw, "root") {
-		t.Errorf("the claims stay in the file:\n%s", l.Raw)
+		t.Errorf("the claims stay in the file, want none:\n%s", l.Raw)
 	}
 }
 
@@ -179,7 +179,7 @@ func refusals(t *testing.T, d *desk) {
 	_, err = d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	d.expect(t, err, lesson.CodeInvalid)
 	if d.state(t, "suspect") != lesson.Quarantined {
-		t.Error("the lesson is active")
+		t.Errorf("the suspect lesson has the state %s, want %s", d.state(t, "suspect"), lesson.Quarantined)
 	}
 	if _, err := d.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || d.state(t, "suspect") != lesson.Active {
 		t.Errorf("the approval of a person has no effect: %v", err)
@@ -196,13 +196,13 @@ func sights(t *testing.T, d *desk) {
 		return err
 	}
 	if err := act(lesson.SeenVersion{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
-		t.Errorf("a text that nobody has read is approved: %v", err)
+		t.Errorf("approving a text that no person has read ended with %v, want \"text has changed\"", err)
 	}
 	if err := act(seen, lesson.Reject); err != nil {
 		t.Fatal(err)
 	}
 	if err := act(seen, lesson.Approve); err == nil || d.state(t, "both") != lesson.Rejected {
-		t.Errorf("the second of two simultaneous decisions is carried out: %v", err)
+		t.Errorf("the second of two simultaneous decisions ended with %v, want an error", err)
 	}
 	if err := act(lesson.SeenVersion{}, lesson.Approve); err != nil {
 		t.Errorf("a decision without a seen version is refused: %v", err)
@@ -216,7 +216,7 @@ func own(t *testing.T, d *desk) {
 	l.Slug = ""
 	r := d.propose(t, bank.Proposal{Lesson: l, Source: "writ", Scope: scope, Own: true})
 	if r.Lesson.State != lesson.Active {
-		t.Fatalf("it is %s", r.Lesson.State)
+		t.Fatalf("the lesson has the state %s, want %s", r.Lesson.State, lesson.Active)
 	}
 	book, _, err := d.Bank.List(t.Context())
 	if err != nil {
@@ -228,7 +228,7 @@ func own(t *testing.T, d *desk) {
 	}{{scope, 1}, {lesson.Scope{Tenant: "acme", Agent: "other"}, 0}, {lesson.Scope{Tenant: "other", Agent: "coder"}, 0}, {lesson.Scope{}, 0}} {
 		q := lesson.Query{Words: []string{"the pages of mine"}, Tenant: c.scope.Tenant, Agent: c.scope.Agent, Now: d.now}
 		if hits := book.Match(&q); len(hits) != c.hits {
-			t.Errorf("%+v: %d hits", c.scope, len(hits))
+			t.Errorf("%+v: %d lessons match, want %d", c.scope, len(hits), c.hits)
 		}
 	}
 	_, err = d.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
@@ -248,23 +248,23 @@ func scopes(t *testing.T, d *desk) {
 	}
 	for _, s := range []lesson.Scope{{}, {Tenant: "acme"}, {Tenant: "other", Agent: "coder"}} {
 		if err := d.Bank.Withdraw(t.Context(), "hers", s, "x"); !errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%+v withdraws: %v", s, err)
+			t.Errorf("withdrawal by %+v ended with %v, want %v", s, err, bank.ErrNoLesson)
 		}
 		if _, err := d.Bank.Revise(t.Context(), "hers", bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: s}); !errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%+v revises: %v", s, err)
+			t.Errorf("revision by %+v ended with %v, want %v", s, err, bank.ErrNoLesson)
 		}
 	}
 	if err := d.Bank.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("a program withdraws a person's lesson: %v", err)
+		t.Errorf("withdrawal of a person's lesson by a program ended with %v, want %v", err, bank.ErrNoLesson)
 	}
 	if err := d.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || d.state(t, "hers") != "" {
-		t.Errorf("%v, %q", err, d.state(t, "hers"))
+		t.Errorf("after a withdrawal the lesson has the state %q, want none: %v", d.state(t, "hers"), err)
 	}
 	_, err := d.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
 	d.expect(t, err, lesson.CodeCollision) // an archived lesson keeps slug and numbers
 	a, b := bank.Slug("One title", scope), bank.Slug("One title", lesson.Scope{Tenant: "other", Agent: "coder"})
 	if a == b || !lesson.IsSlug(a) || !lesson.IsSlug(bank.Slug("测试 ../../", scope)) || !lesson.IsSlug(bank.Slug(strings.Repeat("long ", 99), scope)) {
-		t.Errorf("%q and %q", a, b)
+		t.Errorf("the slugs are %q and %q, want two valid slugs", a, b)
 	}
 }
 
