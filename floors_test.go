@@ -158,16 +158,16 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sources) < 50 {
-		t.Fatalf("only %d files were found", len(sources))
+		t.Fatalf("%d source files were found, want at least 50", len(sources))
 	}
 	for _, v := range violations(sources) {
-		t.Errorf("a forbidden import: %s", v)
+		t.Errorf("a forbidden import, want none: %s", v)
 	}
 	for _, v := range unusedImporters(sources) {
-		t.Errorf("a forbidden import: %s", v)
+		t.Errorf("a forbidden import, want none: %s", v)
 	}
 	for _, v := range reaching(sources) {
-		t.Errorf("a forbidden import: %s", v)
+		t.Errorf("a forbidden import, want none: %s", v)
 	}
 }
 
@@ -461,6 +461,6 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 		}
 	}
 	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
-		t.Errorf("a rule about nothing: %q", got)
+		t.Errorf("a rule about a missing package gives %q, want 3 faults", got)
 	}
 }

@@ -17,15 +17,14 @@ const columns = 120
 func TestCommentsFitTheColumns(t *testing.T) {
 	files := walk(t, ".go")
 	if len(files) < 300 {
-		t.Fatalf("%d files of code were found: the walk is broken", len(files))
+		t.Fatalf("%d files of code were found, want at least 300: the walk is broken", len(files))
 	}
 	for _, name := range files {
 		for n, line := range strings.Split(textOf(t, name), "\n") {
 			line = strings.ReplaceAll(line, "\t", "    ")
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "// ") && utf8.RuneCountInString(line) > columns {
-				t.Errorf("%s:%d: the comment is %d columns wide, at most %d fit",
-					name, n+1, utf8.RuneCountInString(line), columns)
+				t.Errorf("%s:%d: the comment is %d columns wide, want at most %d", name, n+1, utf8.RuneCountInString(line), columns)
 			}
 		}
 	}
@@ -50,7 +49,7 @@ func TestDocsFitTheColumns(t *testing.T) {
 			free := fenced || strings.HasPrefix(line, "    ") || lone.MatchString(line) ||
 				strings.HasPrefix(line, "|") || strings.HasPrefix(line, "!") || strings.HasPrefix(line, "[")
 			if wide := utf8.RuneCountInString(line); wide > columns && !free {
-				t.Errorf("%s:%d: the line is %d columns wide, at most %d fit", name, n+1, wide, columns)
+				t.Errorf("%s:%d: the line is %d columns wide, want at most %d", name, n+1, wide, columns)
 			}
 		}
 	}

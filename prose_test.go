@@ -165,7 +165,7 @@ func TestProseCountsHardWords(t *testing.T) {
 	}
 	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
 	if len(page) != 1 || strings.Contains(page[0], "it") {
-		t.Errorf("a page: %q", page)
+		t.Errorf("the page is split into %q, want one part without the text in code", page)
 	}
 }
 

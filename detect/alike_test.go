@@ -91,13 +91,13 @@ func TestTextStaysATextForEarlierDecisions(t *testing.T) {
 		t.Fatal("the second pair does not make results of both")
 	}
 	if once.Hash(2) != twice.Hash(2) || once.Hash(1) != twice.Hash(1) || twice.Item(2).Words != pair[1] || !strings.Contains(once.Item(2).Words, "404") {
-		t.Error("the first pair has become another one")
+		t.Error("after a second pair the first pair has another hash or text, want both unchanged")
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
 		t.Fatalf("loops are %+v, want 1 in the list", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
-		t.Errorf("the warning's place is item %d, %t", item, ok)
+		t.Errorf("the warning is at item %d (found: %t), want item 4", item, ok)
 	}
 }

@@ -133,7 +133,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shell(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != looks {
-			t.Errorf("%q: %s by %q", command, got.Outcome, got.Rule)
+			t.Errorf("%q: outcome %s by %q, want ok: %t", command, got.Outcome, got.Rule, looks)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != found || found && quiet.Rule != "nothing-found" {
-			t.Errorf("%q, nothing printed: %+v", command, quiet)
+			t.Errorf("%q without output: got %+v, want ok by nothing-found: %t", command, quiet, found)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {

@@ -30,7 +30,7 @@ func TestReadContentIsNoFailure(t *testing.T) {
 			"fetched":             {"get_log", `{"id":7}`, above + text},
 		} {
 			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("what %s printed, %s: error by %q\n%s", command, name, j.Rule, c.text)
+				t.Errorf("%s, %s: the printed text is an error by %q, want content\n%s", command, name, j.Rule, c.text)
 			}
 		}
 	})
@@ -64,7 +64,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {
-			t.Errorf("%s: %q, in a frame %q", command, signature, got)
+			t.Errorf("%s: the signature is %q, in a frame %q; want equal signatures", command, signature, got)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestTranscriptGivesTheLiveJudgements(t *testing.T) {
 			}
 		}
 		if !slices.Equal(loops, warned) {
-			rt.Fatalf("in the transcript %v, while it grew %v", loops, warned)
+			rt.Fatalf("the whole transcript has loops at %v, want %v as during its growth", loops, warned)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestChangingResultsAreNoLoop(t *testing.T) {
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
 		if got := play(t, wire.Chat, story); len(got) > 0 {
-			rt.Fatalf("warned of %v in %+v", got, story)
+			rt.Fatalf("changing results are loops at %v, want none: %+v", got, story)
 		}
 	})
 }

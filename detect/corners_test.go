@@ -96,7 +96,7 @@ func TestRunningCommandIsNoOutcome(t *testing.T) {
 			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
-			t.Errorf("a file with the text %q is %s by the rule %q", text, got.Outcome, got.Rule)
+			t.Errorf("a file with the text %q is %s by the rule %q, want ok", text, got.Outcome, got.Rule)
 		}
 	}
 }
@@ -119,10 +119,10 @@ func TestOnlyAPersonsRefusalIsFeedback(t *testing.T) {
 	} {
 		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
 		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
-			t.Errorf("%q: %s by %q (%s)", text, got.Outcome, got.By, got.Rule)
+			t.Errorf("%q: %s by %q (rule %s), want a refusal by %q", text, got.Outcome, got.By, got.Rule, want)
 		}
 		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
-			t.Errorf("%q in an envelope: %s by %q", text, wrapped.Outcome, wrapped.By)
+			t.Errorf("%q in an envelope: %s by %q, want %q", text, wrapped.Outcome, wrapped.By, want)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 	file.WriteString(good + "\n")
 	found, err := inspect(t, file.String())
 	if len(found) == 0 || err == nil {
-		t.Fatalf("%d findings, %v", len(found), err)
+		t.Fatalf("got %d findings and the error %v, want findings and an error", len(found), err)
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
@@ -210,11 +210,11 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 		t.Errorf("behind a byte order mark: %v", err)
 	}
 	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
-		t.Errorf("a reader that fails: %v", err)
+		t.Errorf("a reader that fails gives %v, want %v", err, errPipe)
 	}
 	enough := errors.New("enough")
 	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("a caller that stops the walk: %v", err)
+		t.Errorf("a caller that stops the walk gets %v, want %v", err, enough)
 	}
 }
 

@@ -200,6 +200,6 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a file's content is not a refusal: %+v", got)
 	}
 	if got := detect.Classify("bash", sh, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
-		t.Errorf("a file system's refusal is an error: %+v", got)
+		t.Errorf("a refusal of the file system is %+v, want an error", got)
 	}
 }

@@ -90,7 +90,7 @@ func evalErrors(t *testing.T, dir string) {
 	}
 	t.Logf("tool errors: P %.3f R %.3f %+v", c.precision(), c.recall(), c)
 	if c.precision() < .97 || c.recall() < .93 {
-		t.Error("below the goal P >= .97, R >= .93")
+		t.Errorf("the precision is %.3f and the recall %.3f, want at least .97 and .93", c.precision(), c.recall())
 	}
 }
 
@@ -138,7 +138,7 @@ func evalLoops(t *testing.T, dir string) {
 	}
 	t.Logf("loops: P %.3f R %.3f %+v; %d firings in %d results", c.precision(), c.recall(), c, len(fired), results)
 	if c.precision() < .97 || c.recall() < .85 {
-		t.Error("below the goal P >= .97, R >= .85")
+		t.Errorf("the precision is %.3f and the recall %.3f, want at least .97 and .85", c.precision(), c.recall())
 	}
 }
 
@@ -162,7 +162,7 @@ func evalFeedback(t *testing.T, dir string) {
 	for who, s := range sides {
 		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", who, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
 		if s.negative.precision() < .75 || s.negative.recall() < .5 {
-			t.Errorf("%s: negative turns below what this reading gave before", who)
+			t.Errorf("%s: negative turns have the precision %.3f and the recall %.3f, want at least .75 and .5", who, s.negative.precision(), s.negative.recall())
 		}
 	}
 }

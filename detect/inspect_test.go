@@ -74,7 +74,7 @@ func TestInspectForms(t *testing.T) {
 	}
 	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
 	if err != nil || summary(two) != want+want {
-		t.Errorf("two lines: %v %s", err, summary(two))
+		t.Errorf("two lines give %[2]s, want %[3]s: %[1]v", err, summary(two), want+want)
 	}
 	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
 		t.Errorf(`got %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
@@ -92,7 +92,7 @@ func TestInspectIndices(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("the finding %+v is at a message of the role %v", f, role)
+			t.Errorf("the finding %+v is at a message of the role %v, want a finding about a user at a message of a user only", f, role)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())
@@ -117,14 +117,14 @@ func TestInspectFaults(t *testing.T) {
 	} {
 		got, err := inspect(t, c.in)
 		if err == nil || (len(got) > 0) != c.found {
-			t.Errorf("%s: %d findings, error %v", name, len(got), err)
+			t.Errorf("%s: got %d findings and the error %v, want an error and findings: %t", name, len(got), err, c.found)
 		}
 	}
 	stop := errors.New("stop")
 	n := 0
 	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("after an error of emit: got the error %v after %d findings", err, n)
+		t.Errorf("after an error of emit: got the error %v after %d findings, want %v after 1", err, n, stop)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(at, want) {
-			rt.Fatalf("inspect says %v, the proxy %v", at, want)
+			rt.Fatalf("inspect finds %v, want %v as the proxy", at, want)
 		}
 	})
 }
@@ -221,19 +221,19 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Helper()
 		why, _, err := detect.Explain(strings.NewReader(in), n)
 		if err != nil || why == nil {
-			t.Fatalf("finding %d: %v, %v", n, why, err)
+			t.Fatalf("finding %d has the explanation %v, want one: %v", n, why, err)
 		}
 		return why
 	}
 	if e := explain(2); e.Rule != "text:go-test" || e.Text != "--- FAIL: TestTotal (0.00s)" || e.Line != 2 || e.Byte != 5 ||
 		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
-		t.Errorf("a failure: %+v", e)
+		t.Errorf("the explanation of a failure is %+v, want text:go-test in line 2 at byte 5", e)
 	}
 	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.Before == nil || *e.Before != 2 {
-		t.Errorf("a loop: %+v", e)
+		t.Errorf("the explanation of a loop is %+v, want failed-again after item 2", e)
 	}
 	if e := explain(5); e.Rule != "disapproval" || e.Text != "but that's wrong" || e.Line != 2 {
-		t.Errorf("a turn of a user: %+v", e)
+		t.Errorf("the explanation of a user's turn is %+v, want disapproval in line 2", e)
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {

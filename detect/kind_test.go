@@ -92,7 +92,7 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	for set, n := range all {
 		t.Logf("%s: %d of %d", set, found[set], n)
 		if found[set]*10 < n*9 || n < 40 {
-			t.Errorf("%s: %d of %d failures have their kind", set, found[set], n)
+			t.Errorf("%s: %d of %d failures have their kind, want at least 90%% of 40", set, found[set], n)
 		}
 	}
 }
@@ -147,10 +147,10 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 	failed := Judgement{Outcome: Error, Rule: "flag"}
 	filler := strings.Repeat("all is well here\n", 100_000)
 	if got := Kinds("sh: 1: ps: not found\n"+filler, failed); !slices.Equal(got, []Kind{"command-not-found"}) {
-		t.Errorf("the head has the kinds %v", got)
+		t.Errorf("the kinds of an error at the head are %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found", failed); !slices.Equal(got, []Kind{"command-not-found"}) {
-		t.Errorf("the tail has the kinds %v", got)
+		t.Errorf("the kinds of an error at the tail are %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
 		t.Errorf("the middle of a long result has the kinds %v, want none", got)
@@ -158,7 +158,7 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 	s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.steps > 1000 || s.steps < -2000 {
-		t.Errorf("%d steps are left of 1,000", s.steps)
+		t.Errorf("%d steps are left of 1,000, want at most 1,000 and no debt above 2,000", s.steps)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 100_000}
 		s.searchText(text)
 		if s.steps > 0 || s.steps < -2*lineSteps {
-			t.Errorf("%s: %d steps are left of 100,000", name, s.steps)
+			t.Errorf("%s: %d steps are left of 100,000, want none and a debt of at most two lines", name, s.steps)
 		}
 		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
 			t.Errorf("%s: the exit code has no kind", name)
@@ -190,7 +190,7 @@ func TestNearestKind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
 		if got, known := NearestKind(name); got != want || known {
-			t.Errorf("%s: nearest %s, known %t", name, got, known)
+			t.Errorf("NearestKind(%q) = %q, known %t; want %q, unknown", name, got, known, want)
 		}
 	}
 	if _, known := NearestKind("timeout"); !known {

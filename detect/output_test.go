@@ -172,7 +172,7 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 			bad := c.proof == summary && place != "all went well" || c.proof == reported && place == "last"
 			got := detect.Classify("bash", program, text, 0)
 			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
-				t.Errorf("%s, %s: %s by %q", c.line, place, got.Outcome, got.Rule)
+				t.Errorf("%s, %s: %s by %q, want an error: %t", c.line, place, got.Outcome, got.Rule, bad)
 			}
 		}
 	}
@@ -215,10 +215,10 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		text := "step 1\nerror: boom\nstep 2\n" + line
 		got := detect.Classify("bash", program, text, 0)
 		if (got.Outcome == detect.OK) != well {
-			t.Errorf("%q: %s by %q", line, got.Outcome, got.Rule)
+			t.Errorf("%q: %s by %q, want ok: %t", line, got.Outcome, got.Rule, well)
 		}
 		if sure := detect.Classify("bash", program, "step 1\n"+line, 0).Sure; sure != well {
-			t.Errorf("%q: Sure is %v", line, sure)
+			t.Errorf("%q: Sure is %v, want %v", line, sure, well)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestTracebackAtTheEndIsFailure(t *testing.T) {
 		"node died long before": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
 		if got := detect.Classify("bash", program, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: %s by %q", name, got.Outcome, got.Rule)
+			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestPrintedSourceIsNotEvidence(t *testing.T) {
 		"plain":             {"a\nb\nc\nerror: boom", true},
 	} {
 		if got := detect.Classify("bash", program, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: %s by %q", name, got.Outcome, got.Rule)
+			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(complaint, n) + strings.Repeat("step\n", 5)
 		if got := detect.Classify("bash", program, text, 0); (got.Outcome == detect.Error) != bad {
-			t.Errorf("%d complaints, 6 other lines: %s by %q", n, got.Outcome, got.Rule)
+			t.Errorf("%d complaints and 6 other lines: %s by %q, want an error: %t", n, got.Outcome, got.Rule, bad)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
-				t.Errorf("%s %s: error by %q\n%s", command, frame, j.Rule, text)
+				t.Errorf("%s %s: error by %q, want no error\n%s", command, frame, j.Rule, text)
 			}
 		}
 	})

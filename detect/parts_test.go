@@ -138,7 +138,7 @@ func TestLenientReadsJSON(t *testing.T) {
 		}
 		v, ok := parseLenient(string(b))
 		if !ok || len(v.keys) != len(m) {
-			t.Fatalf("%s: ok %v, %d keys", b, ok, len(v.keys))
+			t.Fatalf("%s: read: %v with %d keys, want true with %d", b, ok, len(v.keys), len(m))
 		}
 		for k, want := range m {
 			got, has := v.get(k)
@@ -156,7 +156,7 @@ func FuzzLenient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		v, ok := parseLenient(s)
 		if ok && v.kind != objectValue && v.kind != arrayValue {
-			t.Fatalf("%q: kind %d", s, v.kind)
+			t.Fatalf("%q: got a value of kind %d, want an object or an array", s, v.kind)
 		}
 		_ = v.text()
 	})
@@ -251,10 +251,10 @@ func TestSignatureBounds(t *testing.T) {
 		text := strings.Repeat(rapid.StringN(0, 400, 800).Draw(t, "line")+"\nError: é"+rapid.StringN(0, 50, -1).Draw(t, "e")+"\n", rapid.IntRange(1, 30).Draw(t, "n"))
 		s := Signature(text)
 		if len(s) > maxSignature || strings.Count(s, "\n") >= maxSignatureLines {
-			t.Fatalf("%d bytes, %d lines", len(s), strings.Count(s, "\n")+1)
+			t.Fatalf("the signature has %d bytes in %d lines, want at most %d in %d", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(s) {
-			t.Fatal("a rune was cut")
+			t.Fatalf("the signature %q is invalid UTF-8, want whole characters", s)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
 		}
 		s := newPersonText(text)
 		if got := s.hasPhrase("not in any text", p); got != hasPhrase(text, p) {
-			t.Errorf("phrase(%q) in %q: %v", p, text, got)
+			t.Errorf("phrase(%q) in %q: got %v, want %v", p, text, got, hasPhrase(text, p))
 		}
 		if got, want := s.containsAny("not in any text", p), strings.Contains(text, p); got != want {
 			t.Errorf("hasWord(%q) in %q: %v, want %v", p, text, got, want)

@@ -145,7 +145,7 @@ func knows(p *phrases, class, phrase, text string) string {
 func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("%d phrases, %v", len(list), err)
+		t.Fatalf("the list has %d phrases, want at least 2000: %v", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
 		t.Errorf("got %s, want no needless phrase", fault)

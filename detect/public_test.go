@@ -64,7 +64,7 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 		}).Draw(t, "form")
 		got := detect.Classify("bash", `{"command":"make demo"}`, fmt.Sprintf(form, code, text), 0)
 		if got.Outcome != detect.Error || got.Code != code {
-			t.Fatalf("%s with code %d of %q: %+v", form, code, text, got)
+			t.Fatalf("%s with exit code %d and the output %q is %+v, want an error with the code", form, code, text, got)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestSignatureIsPartOfTheText(t *testing.T) {
 			}
 		}
 		if again := detect.Signature(text); again != signature {
-			t.Fatalf("%q, then %q", signature, again)
+			t.Fatalf("the signature of %[2]q is %[1]q, want the same text", again, signature)
 		}
 	})
 }

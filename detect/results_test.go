@@ -190,13 +190,13 @@ func TestInvalidCallAnswersAreErrors(t *testing.T) {
 
 func TestErrorFlagOverridesTheText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
-		t.Errorf("the wire says error: %+v", got)
+		t.Errorf("a result with the error flag is %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
 		t.Errorf("the wire says no error: %+v", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("a pipe hides the exit code: %+v", got)
+		t.Errorf("a result behind a pipe is %+v, want an error by its text", got)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 		switch v.Outcome {
 		case detect.OK, detect.Error, detect.Pending, detect.Refusal:
 		default:
-			t.Fatalf("outcome %q", v.Outcome)
+			t.Fatalf("the outcome is %q, want one of the four outcomes", v.Outcome)
 		}
 		if (v.Outcome == detect.Refusal) != (v.By != detect.NoRefuser) {
 			t.Fatalf("refusal without refuser or the reverse: %+v", v)
@@ -237,7 +237,7 @@ func FuzzClassify(f *testing.F) {
 			t.Fatal("no outcome")
 		}
 		if s := detect.Signature(text); len(s) > detect.MaxSignature {
-			t.Fatalf("a signature of %d bytes", len(s))
+			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)
 		}
 		detect.Kinds(text, v)
 		detect.Kinds(text, detect.Judgement{Outcome: detect.Error})

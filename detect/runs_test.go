@@ -69,7 +69,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range same {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different sums", pair[0], pair[1])
+			t.Errorf("%q and %q have different sums, want one sum", pair[0], pair[1])
 		}
 	}
 	other := [][2]string{
@@ -86,7 +86,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range other {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q are one", pair[0], pair[1])
+			t.Errorf("%q and %q have one sum, want two sums", pair[0], pair[1])
 		}
 	}
 }

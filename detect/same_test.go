@@ -91,13 +91,13 @@ func TestLoopIsFoundInEveryAPIForm(t *testing.T) {
 		story := drawSessions(rt)
 		want := play(t, wire.Chat, story)
 		if got := play(t, wire.Messages, story); !slices.Equal(got, want) {
-			rt.Fatalf("messages warned of %v, chat of %v", got, want)
+			rt.Fatalf("messages have warnings at %v, want %v as chat", got, want)
 		}
 		if got := play(t, wire.Responses, story); !slices.Equal(got, want) {
-			rt.Fatalf("responses warned of %v, chat of %v", got, want)
+			rt.Fatalf("responses have warnings at %v, want %v as chat", got, want)
 		}
 		if got := playSince(t, story); !slices.Equal(got, want) {
-			rt.Fatalf("deltas warned of %v, whole histories of %v", got, want)
+			rt.Fatalf("deltas have warnings at %v, want %v as whole histories", got, want)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestHoldsFindsWordsAnywhere(t *testing.T) {
 		words := []string{strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "word"), ""), piece.Draw(t, "another")}
 		want := strings.Contains(raw, words[0]) && strings.Contains(raw, words[1])
 		if got := detect.Holds([]byte(raw), words); got != want {
-			t.Errorf("%q in %q: %v", words, raw, got)
+			t.Errorf("Holds(%[2]q, %[1]q) = %[3]v, want %[4]v", words, raw, got, want)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 			}
 			read := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
 			if (warnings > 0) != still || read != still {
-				t.Errorf("%s, the same picture %v: %d warnings, in the transcript %v", name, still, warnings, read)
+				t.Errorf("%s, the same picture %v: %d warnings, in the transcript %v; want warnings only for the same picture", name, still, warnings, read)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 func TestScriptSignatureHasStableWords(t *testing.T) {
 	one := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if one != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("the signature is %q", one)
+		t.Errorf("the signature is %q, want %q", one, detect.Signature("error: no rule to make target demo"))
 	}
 }
 
@@ -85,6 +85,6 @@ func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"model": "m", "input": input})
 	if loops := new(detect.Results).Loops(req, map[string]bool{}, nil); len(loops) != 1 || loops[0].CallID != "c1" {
-		t.Errorf("loops %+v", loops)
+		t.Errorf("the loops are %+v, want one at call c1", loops)
 	}
 }

@@ -205,10 +205,10 @@ func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
 		}
 		once := read()
 		if again := read(); again != once {
-			t.Fatalf("%q is read as %s, and then as %s", piece, once, again)
+			t.Fatalf("%q is read as %s the second time, want %s", piece, again, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature+64 {
-			t.Fatalf("a signature of %d bytes", len(s))
+			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature+64)
 		}
 		_ = detect.Inspect(strings.NewReader(piece), func(detect.Finding) error { return nil })
 	})

@@ -22,7 +22,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"object at 0x7f8a3c0", "object at 0x7f8b990"},
 	} {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q are different results", pair[0], pair[1])
+			t.Errorf("%q and %q have different sums, want one sum", pair[0], pair[1])
 		}
 	}
 	for _, pair := range [][2]string{
@@ -32,7 +32,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"listening on 10.0.0.7:8080", "listening on 10.0.0.8:8080"},
 	} {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q are one result", pair[0], pair[1])
+			t.Errorf("%q and %q have one sum, want two sums", pair[0], pair[1])
 		}
 	}
 }

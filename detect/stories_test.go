@@ -159,7 +159,7 @@ func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 			}
 		}
 		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {
-			tb.Errorf("a resent history warned again: %+v", again)
+			tb.Errorf("a resent history has the loops %+v, want none", again)
 		}
 	}
 	return out
@@ -218,7 +218,7 @@ func playSince(tb testing.TB, story []drawnStep) []int {
 			out = append(out, i)
 		}
 		if len(state) > 1+detect.CheckpointSteps*detect.CheckpointSize {
-			tb.Fatalf("a state of %d bytes", len(state))
+			tb.Fatalf("the state has %d bytes, want at most %d", len(state), 1+detect.CheckpointSteps*detect.CheckpointSize)
 		}
 	}
 	return out

@@ -140,7 +140,7 @@ func TestSignals(t *testing.T) {
 	}
 	refused := chat([]drawnStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
-		t.Errorf("a person's refusal: %+v", got)
+		t.Errorf("a person's refusal gives %+v, want one rejection without sentiment", got)
 	}
 	headless := chat([]drawnStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {

@@ -71,6 +71,6 @@ func TestVerification(t *testing.T) {
 		}
 	}
 	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
-		t.Errorf("a tool of its own: %q %v %v", kind, passed, ok)
+		t.Errorf("a tool of its own is verification %q, passed %v, found %v; want a failed test", kind, passed, ok)
 	}
 }

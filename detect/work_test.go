@@ -143,10 +143,10 @@ func TestWorkOfToolResults(t *testing.T) {
 func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	log := inShell("git log -1 --format=%H", full)
 	if got := worksOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + full}) {
-		t.Errorf("after a commit: %q", got)
+		t.Errorf("a log after a commit gives %q, want the commit %s", got, full)
 	}
 	if got := worksOf(t, inShell("git status", "clean"), log); got != nil {
-		t.Errorf("after another call: %q", got)
+		t.Errorf("a log after another call gives %q, want nothing", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 func TestRefusedCallShowsNoWork(t *testing.T) {
 	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := worksOf(t, refused); got != nil {
-		t.Errorf("got %q", got)
+		t.Errorf("a refused call gives %q, want no work", got)
 	}
 }
 
@@ -177,7 +177,7 @@ func FuzzWork(f *testing.F) {
 		args, _ := json.Marshal(map[string]string{"command": command})
 		for _, text := range worksOf(t, called{tool, string(args), result}) {
 			if strings.ContainsAny(text, "\x00\n\r\t") || len(text) > 600 {
-				t.Errorf("the reference %q holds control characters or is too long", text)
+				t.Errorf("the reference %q holds control characters or is too long, want at most 600 bytes", text)
 			}
 		}
 	})

@@ -42,7 +42,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
 	same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
-		t.Errorf("a reward was made up for the silent session: %+v", a)
+		t.Errorf("the silent session has the reward %+v, want none", a)
 	}
 	r.closeDue(r.ctx())
 	same(t, "closed once", r.Learner.Tally.Closed.Load(), 2)
@@ -419,7 +419,7 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.closeDue(r.ctx())
 	for _, op := range r.be.takeCalls() {
 		if op == "unsettled" {
-			t.Error("the only writer looks for writes of other replicas")
+			t.Error("the only writer reads the unsettled sessions, want no such call")
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (d *day) turn(r *rig, tenant, name string, n int) {
 func (d *day) continued(r *rig, tenant, name string) {
 	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
-		d.t.Fatalf("%s is unknown at another replica", name)
+		d.t.Fatalf("session %s is unknown at another replica (late: %v), want it known", name, late)
 	}
 	ses.Record.Lock()
 	ses.Record.Thread.Turns, ses.Record.Identity.Seen = 2, d.clk.now()

@@ -151,7 +151,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				}
 				same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-					t.Errorf("the bad one is closed: %v", !c.closed)
+					t.Errorf("the session %[2]s of the panic is open: %[1]v, want %[3]v", !c.closed, bad, c.closed)
 				}
 				if !slices.Contains(r.failed(), "panic "+string(c.step)) {
 					t.Error("the failure was not reported")

@@ -83,7 +83,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	same(t, "again", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("%s was made at %v, before at %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt)
+			t.Errorf("%s has the time %v, want %v as before and %v of the import", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
 	same(t, "longer", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
@@ -92,7 +92,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	same(t, "without a name, beginning alike", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
 	same(t, "samples", len(r.allSamples()), 5)
 	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
-		t.Error("the address is on the disk")
+		t.Error("the address is on the disk, want it redacted")
 	}
 	r.age()
 	same(t, "counters of a session without a coin", r.counters(tenantA), none)

@@ -125,7 +125,7 @@ func TestReportDuringAMigration(t *testing.T) {
 		}
 		t.Logf("%+v; %d batches before the first freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {
-			t.Errorf("all %d batches were sent before the end of the migration", n)
+			t.Errorf("%d batches were sent before the end of the migration, want fewer than all", n)
 		}
 	})
 	if n := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")); n != "256" {

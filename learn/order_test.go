@@ -75,10 +75,10 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 		play(r, mixed, sessions, other, rapid.IntRange(0, len(other)).Draw(rt, "closing"))
 
 		if a, b := r.sums(straight), r.sums(mixed); a != b {
-			rt.Fatalf("two orders give different counters in the store:\n%s\n%s", a, b)
+			rt.Fatalf("two orders give the counters in the store\n%s\nand\n%s\nwant equal counters", a, b)
 		}
 		if a, b := inMemory(r, straight), inMemory(r, mixed); a != b {
-			rt.Fatalf("two orders give different counters in memory:\n%s\n%s", a, b)
+			rt.Fatalf("two orders give the counters in memory\n%s\nand\n%s\nwant equal counters", a, b)
 		}
 		if f := r.failed(); len(f) > 0 {
 			rt.Fatalf("got failures %v, want none", f)

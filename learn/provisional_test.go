@@ -38,7 +38,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
 	if fresh := again.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
-		t.Errorf("believed %v of a closed session; the store says %v", closed, fresh)
+		t.Errorf("the belief about a closed session is %v, want %v as after the restart", closed, fresh)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	again.closeDue(again.ctx())
 	sameList(t, "failures", again.failed(), nil)
 	if got := again.Beliefs(tenantA).Posterior(looked); got != want {
-		t.Errorf("after a restart %+v, was %+v", got, want)
+		t.Errorf("after a restart the belief is %+v, want %+v", got, want)
 	}
 	same(t, "recalled", again.Recalled(), true)
 	r.age() // the other replica closes the session

@@ -40,7 +40,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	one.resettle(t.Context())
 	for _, op := range one.be.takeCalls() {
 		if op == "write" || op == "settle" {
-			t.Errorf("the second replica repeats %q", op)
+			t.Errorf("the second replica calls %q, want no write", op)
 		}
 	}
 	same(t, "settlements", one.applied(id).Version, version)

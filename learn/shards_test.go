@@ -150,7 +150,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	shardedTraffic{t: t, sessions: sessions, text: text}.send(one)
 	wantReport, wantNumbers := reportOf(t, one)
 	if len(wantReport) < 5000 {
-		t.Fatalf("the report is empty: %s", wantReport)
+		t.Fatalf("the report has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -228,7 +228,7 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 		mean := sum / float64(len(list))
 		for i, v := range list {
 			if math.Abs(v/mean-1) > .15 {
-				t.Errorf("node %d has %.0f %s, and the mean is %.0f: %.0f", i, v, what, mean, list)
+				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f: %.0f", i, v, what, mean, list)
 			}
 		}
 		t.Logf("%s of the nodes: %.0f", what, list)

@@ -87,7 +87,7 @@ func TestBrowseByPages(t *testing.T) {
 			list := r.browse(q)
 			for _, n := range names(list) {
 				if seen[n] {
-					t.Errorf("%s is on two pages", n)
+					t.Errorf("%s is on two pages, want one", n)
 				}
 				seen[n] = true
 			}
@@ -118,7 +118,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
-		t.Errorf("the rest: %d looked at, next %q", list.Read, list.Next)
+		t.Errorf("the last page read %d sessions and has next %q, want some and no next page", list.Read, list.Next)
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
@@ -218,22 +218,22 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	same(t, "the failed call", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
-		t.Errorf("the loop warning is shown as %+v", loop)
+		t.Errorf("the loop warning is shown as %+v, want a redacted text marked as a loop", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
 	same(t, "the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > most || last.Cut != 2*most-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("cut to %d bytes, %d left out", len(last.Text), last.Cut)
+		t.Errorf("the text has %d bytes and %d cut bytes, want at most %d and %d in total", len(last.Text), last.Cut, most, 2*most)
 	}
 	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest of the rater
 	same(t, "the deciding feedback", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
-		t.Error("an open session is counted")
+		t.Error("an open session is counted, want no count")
 	}
 	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("from the third on: %d turns, next %d, %v", len(rest.TurnItems), rest.Next, err)
+		t.Errorf("from turn 3 on got %d turns and next %d, want 1 and 3: %v", len(rest.TurnItems), rest.Next, err)
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
@@ -241,7 +241,7 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	}
 	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
-		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.TurnItems[0].Entries[1].Text, err)
+		t.Errorf("the block is %q, want %q as in the transcript: %v", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
 		t.Errorf("a lesson that the session did not get: %q, %v", other, err)

@@ -63,7 +63,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		}
 		complete, incomplete := next.outcomes("s", "open", "gone")
 		if complete != have.Stored || incomplete != have.Incomplete {
-			t.Errorf("crash %d: %d and %d incomplete are stored, of %+v", i, complete, incomplete, have)
+			t.Errorf("crash %d: %d complete and %d incomplete exchanges are stored, want the account %+v", i, complete, incomplete, have)
 		}
 		next.kill()
 	}
@@ -94,7 +94,7 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 		Stats(ctx context.Context) (map[string]int64, error)
 	}).Stats(r.t.Context())
 	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		r.t.Errorf("%v are stored, %v; of these sessions %d and %d incomplete", stats, err, complete, incomplete)
+		r.t.Errorf("the store has %v, want %d complete and %d incomplete exchanges: %v", stats, complete, incomplete, err)
 	}
 	return complete, incomplete
 }
@@ -215,7 +215,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		}
 		complete, incomplete := r.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
-			rt.Fatalf("%d and %d incomplete are stored, the account is %+v", complete, incomplete, b)
+			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want the account %+v", complete, incomplete, b)
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
@@ -293,7 +293,7 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		books := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
 		if books.Stored != complete || books.Incomplete != incomplete || books.Spooled != 0 {
-			rt.Fatalf("%d and %d incomplete are stored, the account is %+v", complete, incomplete, books)
+			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want the account %+v and an empty outbox", complete, incomplete, books)
 		}
 		list := next.stored("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {

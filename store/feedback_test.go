@@ -213,7 +213,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		r = r.restart(nil)
 	}
 	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("a run that is to come: %+v %v", got, err)
+		t.Errorf("feedback on a later run has the status %+v, want %s: %v", got, store.Parked, err)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.Decided)
 		there, late := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil || late || len(there.Record.Assignment.Picks) != 1 {
-			t.Fatalf("the session at the other replica: %+v, late %v", there, late)
+			t.Fatalf("the session at the other replica is %+v (late: %v), want one pick", there, late)
 		}
 		b.store.Release(there, store.Unchanged)
 		sameList(t, "the session of the reply", b.sessionsOf(replyKey), []session.ID{id})

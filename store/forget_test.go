@@ -229,7 +229,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if have := r.balancedAccount(true).Admitted; have <= before {
-				t.Errorf("the recorder waits for the backend's %s", op)
+				t.Errorf("%d exchanges are admitted while the backend does %s, want more than %d", have, op, before)
 			}
 		})
 		r.forget(word)
@@ -362,7 +362,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		same(t, "counted", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
-			t.Errorf("keys of the old one: %v, %v", got, err)
+			t.Errorf("the echoes of the deleted session are %v, want none: %v", got, err)
 		}
 		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
 			t.Errorf("early feedback is still waiting: %d, %v", n, err)

@@ -123,7 +123,7 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	}
 	r.backend.onCall(nil)
 	if len(room) < 3 || runtime.GOOS == "linux" && room[2] < room[0]+64<<10 {
-		t.Errorf("free bytes at each write: %v", room)
+		t.Errorf("the free bytes at each write are %v, want at least 3 writes and more room at the third", room)
 	}
 	same(t, "stored", r.exchanges(idOf("s")), o.offered)
 	same(t, "account", r.account(true), o.account())
@@ -308,7 +308,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	before := heap()
 	round(8000)
 	if grown := heap() - before; grown > 4<<20 {
-		t.Errorf("8,000 turns of 1 KiB grew the heap by %d KiB", grown>>10)
+		t.Errorf("8,000 turns of 1 KiB grew the heap by %d KiB, want at most 4096", grown>>10)
 	}
 	disk.Free(t)
 	r.wait(10 * time.Second)

@@ -187,7 +187,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
-		t.Errorf("the session is on the disk alone: %v %v", ses, late)
+		t.Errorf("a session that is only on the disk: got %v, late %v; want none and late", ses, late)
 	}
 	r.backend.up()
 	r.wait(2 * time.Second)

@@ -107,7 +107,7 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 			m.Feedback.Details["turn"] = turn
 		}
 		if !store.NewLateOptOut(out, &session.Row{}, list).Sample(&m) {
-			t.Errorf("turn %d: the sample of the visible turn is hidden", turn)
+			t.Errorf("turn %d: the sample of the visible turn is hidden, want it shown", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
 			t.Errorf("turn %d: got the details %v, want the score and the comment %q", turn, m.Feedback.Details, want)

@@ -106,7 +106,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	for _, row := range []string{after, last} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
 			if strings.Contains(row, trace) {
-				t.Errorf("the row holds %s of the turn that opted out: %s", trace, row)
+				t.Errorf("the row holds %s of the turn that opted out, want no trace: %s", trace, row)
 			}
 		}
 	}
@@ -142,12 +142,12 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("a row was stored before the turn was judged: %s", row)
+		t.Errorf("a row was stored before the turn was judged, want none: %s", row)
 	}
 	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("the row after the judgement: %q", c.row())
+		t.Errorf("the row after the judgement is %q, want the list of the turn", c.row())
 	}
 }
 

@@ -340,7 +340,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
-		t.Errorf("while the backend is down: %v", lag)
+		t.Errorf("the lag while the backend is down is %v, want 10s to 20s", lag)
 	}
 	same(t, "bytes on the disk", r.store.OutboxBytes() > 0, true)
 	r.backend.up()

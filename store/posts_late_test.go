@@ -181,7 +181,7 @@ func TestLateFeedbackIsBounded(t *testing.T) {
 		}
 	}
 	if n < 10 || n > 32 {
-		t.Errorf("%d posts of 8 KiB wait in an outbox of 256 KiB", n)
+		t.Errorf("%d posts of 8 KiB wait in an outbox of 256 KiB, want 10 to 32", n)
 	}
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)

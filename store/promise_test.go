@@ -76,7 +76,7 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 	entries, err := r.backend.Feedback(t.Context(), tenantA, idOf("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
-		t.Errorf("feedback on the first session: %+v, %v", entries, err)
+		t.Errorf("the feedback on the first session is %+v, want the entry f: %v", entries, err)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
 				if n := r.exchanges(idOf("s")); n > 0 != size.now {
-					t.Errorf("%d of %d turns are delivered early", n, size.turns)
+					t.Errorf("%d of %d turns are delivered early, want some: %t", n, size.turns, size.now)
 				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)

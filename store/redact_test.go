@@ -72,7 +72,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: the text holds the secret of %s: %q", when, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: the text holds the secret of %s, want no secret: %q", when, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
@@ -217,7 +217,7 @@ func TestOptOutByPath(t *testing.T) {
 			text := strings.ToLower(string(r.readBack(id)))
 			same(t, "its text", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
-				t.Errorf("the stored text holds the path .env: %s", text)
+				t.Errorf("the stored text holds the path .env, want no path: %s", text)
 			}
 			r.idle()
 		})

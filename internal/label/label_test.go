@@ -40,7 +40,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		slices.Sort(list)
 		slices.Sort(declared[prefix])
 		if !slices.Equal(list, declared[prefix]) {
-			t.Errorf("the list of %s has %q, declared are %q", prefix, list, declared[prefix])
+			t.Errorf("the list of %s has %q, want %q as declared", prefix, list, declared[prefix])
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 			}
 			switch first := call.Args[0].(type) {
 			case *ast.BasicLit:
-				t.Errorf("%s: %s takes a constant of package label", files.Position(first.Pos()), method.Sel.Name)
+				t.Errorf("%s: %s has a literal as its argument, want a constant of package label", files.Position(first.Pos()), method.Sel.Name)
 			case *ast.SelectorExpr:
 				if strings.HasPrefix(first.Sel.Name, "Step") {
 					calls++

@@ -247,7 +247,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	}
 	c.s.Tenant = "other"
 	if other := sample.Build(c.s); other[0].ID == got[0].ID {
-		t.Error("two tenants share a sample id")
+		t.Errorf("two tenants share the sample id %s, want two ids", other[0].ID)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
 			t.Fatalf("cut at %d: got %q, want valid text of at most that many bytes", n, got)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
-			t.Errorf("the cut text ends within a placeholder: %q", got)
+			t.Errorf("the cut text ends within a placeholder, want whole placeholders: %q", got)
 		}
 	}
 }
@@ -411,11 +411,11 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 			}
 			words := m.Input["user_text"].(string)
 			if reported[m.ID] || reported[words] {
-				t.Errorf("after %d exchanges, %q is in two events", n, words)
+				t.Errorf("after %d exchanges %q is in two events, want one", n, words)
 			}
 			reported[m.ID], reported[words] = true, true
 			if old := where[words]; old != "" && old != m.ID {
-				t.Errorf("after %d exchanges %q has another id", n, words)
+				t.Errorf("after %d exchanges %q has the id %s, want %s", n, words, m.ID, old)
 			}
 			where[words] = m.ID
 		}

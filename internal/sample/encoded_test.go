@@ -35,7 +35,7 @@ func TestPromptAndToolsRoundTrip(t *testing.T) {
 	} {
 		back, err := x.Encode().Decode()
 		if err != nil || string(back.System) != string(x.System) || string(back.Tools) != string(x.Tools) || len(back.New) != len(x.New) {
-			t.Errorf("%s %s %s is decoded as %s %s %s, error %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
+			t.Errorf("%s %s %s is decoded as %s %s %s, want the same: %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "done"}, raw)
 		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
-			t.Errorf("%s: the sample says %q, matching %q", content, got, want)
+			t.Errorf("%s: the sample has the words %q, want %q as for matching", content, got, want)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			}
 		}
 		if calls != asked {
-			t.Fatalf("%d of %d calls are in the sample", calls, asked)
+			t.Fatalf("the sample has %d calls, want %d", calls, asked)
 		}
 	})
 }
@@ -218,14 +218,14 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				case sample.EventUser:
 					words += event.Words
 				default:
-					t.Fatalf("turn %d repeats the reply of the model: %+v", i, event)
+					t.Fatalf("turn %d repeats the reply of the model, want it once: %+v", i, event)
 				}
 			}
 			if results != len(story[i].results) || words != story[i].words {
 				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, words, len(story[i].results), story[i].words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(story[i].calls)+min(1, len(story[i].text)) {
-				t.Fatalf("turn %d: %d events of the reply", i, got)
+				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(story[i].calls)+min(1, len(story[i].text)))
 			}
 		}
 	})

@@ -68,7 +68,7 @@ func TestRatingsBelongToTheirTurns(t *testing.T) {
 	got := sample.Build(c.s)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
-		t.Errorf("labels %q: a turn's rating belongs to it, the session's to its last answer", labels)
+		t.Errorf("the labels are %q, want poor at the rated turn and good at the last answer", labels)
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {

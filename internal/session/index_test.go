@@ -49,7 +49,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
 	} {
 		if mayRepeat(key) != want {
-			t.Errorf("%s: comes again in another run %v", key, !want)
+			t.Errorf("%s: repeats in another run: %v, want %v", key, !want, want)
 		}
 	}
 }

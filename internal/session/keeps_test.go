@@ -48,7 +48,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 		}
 	}
 	if want := begun.Add(time.Hour); !r.Identity.Seen.Equal(want) {
-		t.Errorf("seen at %v, and the clock says %v", r.Identity.Seen, want)
+		t.Errorf("the session was seen at %v, want %v", r.Identity.Seen, want)
 	}
 }
 

@@ -443,7 +443,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 				for i := range lists {
 					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 					if r.ID != first[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d got another session (by %s)", space, name, turn, i, r.Method)
+						t.Errorf("%s, %s: turn %d of conversation %d got another session by %s, want the first", space, name, turn, i, r.Method)
 					}
 					first[i] = r
 				}

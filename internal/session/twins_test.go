@@ -43,7 +43,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 		for range all {
 			r := w.open(chat(t, history...))
 			if got[r.ID] = true; r.New {
-				t.Fatalf("turn %d: got a new session after %d of %d known sessions", turn, len(got), len(all))
+				t.Fatalf("turn %d: got a new session after %d of %d known sessions, want a known session", turn, len(got), len(all))
 			}
 			for _, d := range r.Doubt {
 				doubted[d] = true

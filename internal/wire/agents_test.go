@@ -102,7 +102,7 @@ func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]
 		if p.agent == "" || (len(p.marks) == 0) == (p.grows == nil) || (p.grows == nil) != (p.kind == "") {
-			t.Errorf("row %d is incomplete: %+v", i, p)
+			t.Errorf("row %d is incomplete, want an agent and either marks or a growing kind: %+v", i, p)
 		}
 		for _, mark := range p.marks {
 			if got := profileOf(mark + " x"); !p.exact && got != p {

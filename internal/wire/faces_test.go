@@ -255,7 +255,7 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 		}
 		rep := r.Reply()
 		if want := []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}, {ID: "b", Name: "g", Args: "{}"}}; !slices.Equal(rep.Calls, want) || rep.Text != "so it is" {
-			t.Errorf("%s: %+v and %q", name, rep.Calls, rep.Text)
+			t.Errorf("%s: got the calls %+v, want %+v; text %q, want \"so it is\"", name, rep.Calls, want, rep.Text)
 		}
 	}
 }

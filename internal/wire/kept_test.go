@@ -124,7 +124,7 @@ func TestAppendStringIsJSON(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("%q reads as %q, encoding/json's as %q", s, got, want)
+			t.Fatalf("the JSON of %q is read as %q, want %q", s, got, want)
 		}
 	})
 }

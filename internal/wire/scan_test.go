@@ -17,7 +17,7 @@ func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
 		"\"" + strings.Repeat("a", 40) + "\x7f\"", "\"0123456\\u00e90123456789\\n\"", `NaN`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, "\v1", `"\u"`, `1ee1`, `--1`, `"a"b`,
 	} {
 		if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-			t.Errorf("valid(%q) = %v, encoding/json says %v", text, got, want)
+			t.Errorf("valid(%q) = %v, want %v as encoding/json", text, got, want)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func TestStringEndAtEveryOffset(t *testing.T) {
 		for n := range 40 {
 			text := `"` + strings.Repeat("\u00e9", n/2) + strings.Repeat("a", n%2) + end
 			if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-				t.Errorf("valid(%q) = %v, encoding/json says %v", text, got, want)
+				t.Errorf("valid(%q) = %v, want %v as encoding/json", text, got, want)
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func TestStringEndAtEveryOffset(t *testing.T) {
 func TestDepthIsBounded(t *testing.T) {
 	nest := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	if !valid(nest(maxDepth)) {
-		t.Errorf("a value of the greatest depth, %d, is refused", maxDepth)
+		t.Errorf("a value of the greatest depth %d is refused, want it accepted", maxDepth)
 	}
 	if valid(nest(maxDepth + 1)) {
 		t.Errorf("a value of depth %d is accepted, want a refusal", maxDepth+1)
@@ -62,7 +62,7 @@ func FuzzValid(f *testing.F) {
 			return
 		}
 		if want := json.Valid(b); got != want {
-			t.Fatalf("valid(%q) = %v, encoding/json says %v", b, got, want)
+			t.Fatalf("valid(%q) = %v, want %v as encoding/json", b, got, want)
 		}
 		if got && !gjson.ValidBytes(b) {
 			t.Fatalf("valid accepted %q, which gjson refuses", b)

@@ -96,7 +96,7 @@ func TestParseUnusualBodies(t *testing.T) {
 			}
 			for i := range r.Len() {
 				if r.Hash(i) != parse(t, c.dialect, body).Hash(i) {
-					t.Errorf("item %d of %s has another hash after a second parse", i, body)
+					t.Errorf("item %d of %s has another hash after a second parse, want the same", i, body)
 				}
 			}
 		}

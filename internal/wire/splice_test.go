@@ -272,7 +272,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
-				t.Fatalf("item %d has another hash or other words after an insertion\nbefore %s\nafter %s", i, r.Raw(i), spliced.Raw(i))
+				t.Fatalf("item %d has another hash or other words after an insertion, want the same\nbefore %s\nafter %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}
 	})

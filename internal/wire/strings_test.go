@@ -25,7 +25,7 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 		}
 		text := []byte(`"` + strings.Join(parts, "") + `"` + strings.Repeat(" ", rapid.IntRange(0, 70).Draw(t, "behind")))
 		if got, want := valid(text), json.Valid(text); got != want {
-			t.Fatalf("valid(%q) = %v, encoding/json says %v", text, got, want)
+			t.Fatalf("valid(%q) = %v, want %v as encoding/json", text, got, want)
 		}
 		body := []byte(`[` + string(bytes.TrimSpace(text)) + `,"` + strings.Repeat("z", 80) + `",1]`)
 		if json.Valid(body) {
@@ -51,7 +51,7 @@ func TestEveryByteAtEveryOffset(t *testing.T) {
 				}
 				text := []byte(`"` + strings.Repeat("p", 30) + strings.Repeat("o", offset) + before + string([]byte{byte(c)}) + strings.Repeat("q", 100) + `"`)
 				if got, want := valid(text), json.Valid(text); got != want {
-					t.Fatalf("%q and %#x at %d: valid says %v, encoding/json %v", before, c, offset, got, want)
+					t.Fatalf("%q and %#x at %d: valid = %v, want %v as encoding/json", before, c, offset, got, want)
 				}
 			}
 		}
@@ -65,7 +65,7 @@ func FuzzLongString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, text := range []string{`"` + s + `"`, `"` + strings.Repeat("p", 64) + s + strings.Repeat(" ", 64) + `"`} {
 			if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-				t.Fatalf("valid(%q) = %v, encoding/json says %v", text, got, want)
+				t.Fatalf("valid(%q) = %v, want %v as encoding/json", text, got, want)
 			}
 		}
 	})

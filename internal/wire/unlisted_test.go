@@ -34,7 +34,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
-			t.Errorf("%s was read as an argument, and the repeated call was missed", key)
+			t.Errorf("%s was read as an argument, want the repeated call found", key)
 		}
 	}
 	for name, answer := range map[string]func(n int) string{

@@ -50,7 +50,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
-		t.Errorf("the fourth of equal results was found at item %d of a list with one", item)
+		t.Errorf("the fourth of equal results was found at item %d of a list with one, want none", item)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		same(t, "incomplete", after.Incomplete, before.Incomplete)
 		to, end := q.Delivered()
 		if end < acknowledged {
-			t.Fatalf("round %d: %d were acknowledged, the last is %d", round, acknowledged, end)
+			t.Fatalf("round %d: the last row is %[3]d, want at least %[2]d as acknowledged", round, acknowledged, end)
 		}
 		rows, err := q.Read(to, math.MaxInt64, 1<<30)
 		must(t, err)

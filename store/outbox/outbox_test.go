@@ -347,7 +347,7 @@ func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
 	info, err := os.Stat(pathIn(q.dir))
 	must(t, err)
 	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
-		t.Errorf("the file has %d bytes, in use are %d", info.Size(), q.Bytes())
+		t.Errorf("the file has %d bytes and %d are in use, want at most %d each", info.Size(), q.Bytes(), 1<<20)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() || !readChanges() {
-		t.Error("the changes are complete before the first read, or incomplete afterwards")
+		t.Error("the changes are complete before the first read or incomplete afterwards, want the opposite")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Helper()
 				proxy.next(0, how)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (how != "") {
-					t.Fatalf("got error %v with the fault %q", err, how)
+					t.Fatalf("the settlement ended with %v, want an error only with a fault; the fault is %q", err, how)
 				}
 			}
 			settleSessions(1, "")

@@ -89,7 +89,7 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	}
 	stored(t, s, 3)
 	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
-		t.Errorf("%q is left on the old node", left)
+		t.Errorf("the old node has the keys %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: got found %v, error %v, want true", ok, err)

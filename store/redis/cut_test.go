@@ -343,7 +343,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 					want = have
 				}
 				if have != want {
-					t.Errorf("%s, %s command %d: %s", d.name, how, at, differing(have, want))
+					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, how, at, differing(have, want))
 				}
 				_ = s.Close()
 			}
@@ -381,7 +381,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				case !hit:
 					t.Errorf("%s: the call sent no command %d", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: it answers %v as if that were all", d.name, how, at, have)
+					t.Errorf("%s, %.9s at command %d: the answer is %v without an error, want %v", d.name, how, at, have, want)
 				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != later):
 					t.Errorf("%s, %.9s at command %d: got error %v, want %v", d.name, how, at, err, kind)
 				}

@@ -55,7 +55,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		firsts[ids[0]] = true
 	}
 	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 calls returned %d of %d sessions, and %d different first sessions", len(seen), sessions, len(firsts))
+		t.Errorf("300 calls returned %d sessions, want %d; %d different first sessions, want at least a quarter", len(seen), sessions, len(firsts))
 	}
 	if n := len(list(1000)); n != sessions {
 		t.Errorf("got %d sessions below the limit, want all %d", n, sessions)
@@ -98,7 +98,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 		}
 		for id, n := range seen {
 			if n != 1 {
-				t.Errorf("limit %d: session %v was read %d times", limit, id, n)
+				t.Errorf("limit %d: session %v was read %d times, want once", limit, id, n)
 			}
 		}
 		if len(seen) != sessions {
@@ -230,7 +230,7 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 	small := cost()
 	fill(10, 200)
 	if large := cost(); large > small+5 {
-		t.Errorf("the calls cost %d commands with 200 tenants, and %d with 10", large, small)
+		t.Errorf("the calls cost %d commands with 200 tenants, want at most 5 more than %d with 10", large, small)
 	}
 	for n := range 5 {
 		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), entryOf("e")); err != nil {
@@ -247,6 +247,6 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		t.Errorf("deleted %d entries, and %d are left; want 4 and none", n, parked())
 	}
 	if large := cost(); large > small+5 {
-		t.Errorf("the calls cost %d commands after the feedback has left, and %d before", large, small)
+		t.Errorf("the calls cost %d commands after the feedback has left, want at most 5 more than %d before", large, small)
 	}
 }

@@ -184,7 +184,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
-		t.Error("Ping of a silent server succeeded")
+		t.Error("Ping of a silent server succeeded, want an error")
 	}
 }
 
@@ -213,7 +213,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := s.Epoch(t.Context()); again != before || err != nil {
-		t.Errorf("the epoch changes by itself: %s, %s, %v", before, again, err)
+		t.Errorf("without a restart the epoch is %[2]s, want %[1]s: %[3]v", before, again, err)
 	}
 	server.Kill()
 	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
@@ -278,10 +278,10 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("a full Redis can be read: %v, %v", ok, err)
+		t.Errorf("reading from a full Redis: found %v, want true: %v", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("a full Redis can be emptied: %v, %v", ok, err)
+		t.Errorf("deleting from a full Redis: found %v, want true: %v", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -351,7 +351,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		}
 	}
 	if text := strings.Join(reports, "\n"); strings.Contains(text, "canary") {
-		t.Errorf("a password is in an error:\n%s", text)
+		t.Errorf("an error holds a password, want none:\n%s", text)
 	}
 }
 

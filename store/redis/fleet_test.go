@@ -47,12 +47,12 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 		t.Errorf("the mark at another replica: got %+v, found %v, error %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("the mark of another one is %+v, %v, %v", m, ok, err)
+		t.Errorf("the mark of another session is %+v (found: %v), want 1 item: %v", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sid(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("a key names a session: %s", keys)
+			t.Errorf("a key names a session, want hashes only: %s", keys)
 		}
 	}
 }

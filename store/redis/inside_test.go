@@ -58,7 +58,7 @@ func TestOrderedTextsSortLikeNumbers(t *testing.T) {
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
-				t.Fatalf("%d decodes to %d", n, fromOrdered(texts[i]))
+				t.Fatalf("%d is decoded as %d, want the same number", n, fromOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)
@@ -82,7 +82,7 @@ func TestKeysHashForeignNames(t *testing.T) {
 			t.Errorf("%.20q makes the key %.60q, want a hashed name in one pair of braces", name, k)
 		}
 		if other, ok := seen[k]; ok {
-			t.Errorf("%.20q and %.20q have one key %q", name, other, k)
+			t.Errorf("%.20q and %.20q have the key %q, want two keys", name, other, k)
 		}
 		seen[k] = name
 	}
@@ -95,7 +95,7 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 	}
 	for r, tag := range shardTags() {
 		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
-			t.Errorf("tag %q of range %d is in slot %d", tag, r, slot)
+			t.Errorf("tag %q of range %[2]d is in slot %[3]d, want a slot of its range", tag, r, slot)
 		}
 	}
 }

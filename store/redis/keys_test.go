@@ -62,7 +62,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := shape.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("the key %q has an unknown form or names a tenant", key)
+			t.Errorf("the key %q has an unknown form or names a tenant, want a known form without the name", key)
 			continue
 		}
 		tags[found[1]] = true
@@ -92,7 +92,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	empty := seen(t, other)
 	fillStore(t, one)
 	if have := seen(t, other); have != empty {
-		t.Errorf("the store with another prefix shows data:%s", differing(have, empty))
+		t.Errorf("the store with another prefix shows data, want none:%s", differing(have, empty))
 	}
 	full := seen(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
@@ -101,7 +101,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 		}
 	}
 	if have := seen(t, one); have != full {
-		t.Errorf("keys of the forgotten tenant:%s", differing(have, full))
+		t.Errorf("the data of the other prefix differs after the deletion, want it unchanged:%s", differing(have, full))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 		if several := slices.Contains(all, d.name); err != nil && !several {
 			t.Errorf("%s: got %v, want no error or several = true", d.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s, which is of several tenants: %v", d.name, err)
+			t.Errorf("%s of several tenants ended with %v, want no error or %v", d.name, err, redis.ErrACL)
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
@@ -161,7 +161,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
 		if found == nil {
-			t.Fatalf("the key %.80q has an unknown form", key)
+			t.Fatalf("the key %.80q has an unknown form, want a known form", key)
 		}
 		tags[found[1]] = true
 	}
@@ -190,7 +190,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		t.Fatal("the first owner lacks the claim, or a second owner has it")
 	}
 	if !claim(one, "one", time.Millisecond) { // from now on
-		t.Fatal("its owner may have it for shorter")
+		t.Fatal("the owner of a claim cannot shorten it, want it shortened")
 	}
 	eventually(t, "the end of the claim", func() error {
 		if !claim(other, "other", time.Hour) {
@@ -199,13 +199,13 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("an owner that returned late has the claim")
+		t.Error("an owner that returned late has the claim, want it refused")
 	}
 	if err := one.Unclaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("another owner released the claim")
+		t.Error("another owner released the claim, want it held")
 	}
 }
 

@@ -174,7 +174,7 @@ func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 			break
 		}
 		if frozen && (strings.Contains(lower, `"dump"`) || strings.Contains(lower, `"hkeys"`)) {
-			t.Errorf("a command during the freeze reads a tenant: %s", line)
+			t.Errorf("a command during the freeze reads a tenant, want no such command: %s", line)
 		}
 	}
 	if !frozen {
@@ -294,7 +294,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
-					t.Errorf("%s command %d: the key %s is left", how, at, key)
+					t.Errorf("%s command %d: the key %s is left, want it deleted", how, at, key)
 				}
 			}
 			_ = s.Close()

@@ -86,7 +86,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		t.Errorf("a store of an earlier release has %s shards, want 1", n)
 	}
 	if n := number("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
-		t.Errorf("a store that was created with 4 shards has %s", n)
+		t.Errorf("a store that was created with 4 shards has %s, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
 	if n := number("new", s); n != "256" {

@@ -51,7 +51,7 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		}
 	}
 	if all := int64(tenants * samples * bytes); most > all/2 {
-		t.Errorf("the walk holds %d MB of %d MB", most>>20, all>>20)
+		t.Errorf("the walk holds %d MB, want at most half of %d MB", most>>20, all>>20)
 	} else {
 		t.Logf("the walk holds %d MB of %d MB", most>>20, all>>20)
 	}

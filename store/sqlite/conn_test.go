@@ -65,7 +65,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		t.Errorf("got error %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("a part of the transaction was stored: %v, %v", ok, err)
+		t.Errorf("a part of the transaction was stored: %v, want none: %v", ok, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			return v
 		})
 		if err != nil || out != in {
-			rt.Fatalf("%+v is read as %+v, error %v", in, out, err)
+			rt.Fatalf("%+v is read as %+v, want the same values: %v", in, out, err)
 		}
 	})
 }

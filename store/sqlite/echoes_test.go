@@ -125,7 +125,7 @@ func TestEchoGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, young := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); old != 0 || young == 0 {
-		t.Errorf("%d echoes of the oldest generation are left, %d of the newest ones", old, young)
+		t.Errorf("%d echoes of the oldest generation are left, want 0; %d of the newest, want some", old, young)
 	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -219,13 +219,13 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		t.Fatalf("got %v, want error stop", err)
 	}
 	if s.newestGen.number != 0 {
-		t.Errorf("generation %d begins with a rolled-back echo", s.newestGen.number)
+		t.Errorf("after a rolled-back echo the newest generation is %d, want 0", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
 	if s.newestGen.number != 1 {
-		t.Errorf("generation %d, and the first one is full", s.newestGen.number)
+		t.Errorf("after a full first generation the newest is %d, want 1", s.newestGen.number)
 	}
 }

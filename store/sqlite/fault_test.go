@@ -115,7 +115,7 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the second in the queue: %v", err)
+		t.Errorf("the second writer in the queue got %v, want %v", err, context.DeadlineExceeded)
 	}
 	p.release(t)
 	if err := <-done; err != nil {
@@ -317,7 +317,7 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v: the file is for its owner", info.Mode(), err)
+		t.Errorf("the file has the mode %v, want 0600: %v", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the write-ahead log was not deleted: %v", err)

@@ -164,6 +164,6 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 		}
 	}
 	if a != settled || b != settled {
-		t.Errorf("%d settled sessions, counters say %d and %d", settled, a, b)
+		t.Errorf("the counters have %[2]d and %[3]d sessions, want %[1]d as settled", settled, a, b)
 	}
 }

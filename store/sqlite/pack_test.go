@@ -27,7 +27,7 @@ func TestPackRoundTrip(t *testing.T) {
 		}
 		back, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(back, doc) {
-			t.Fatalf("%q unpacks to %q, error %v", doc, back, err)
+			t.Fatalf("%q unpacks to %q, want the same bytes: %v", doc, back, err)
 		}
 	})
 	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
@@ -44,7 +44,7 @@ func TestPackRoundTrip(t *testing.T) {
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
 	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("an incompressible value was packed: %d bytes, %v", len(packed), err)
+		t.Errorf("an incompressible value was packed into %d bytes, want it unchanged: %v", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
 		t.Errorf("an empty cell unpacks to %q, error %v, want nothing", out, err)

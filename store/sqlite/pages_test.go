@@ -40,7 +40,7 @@ func TestListsAreIndexed(t *testing.T) {
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("the only one of its tenant: %d sessions, %v", len(p.List), err)
+		t.Fatalf("the tenant with one session lists %d, want 1 on one page: %v", len(p.List), err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",

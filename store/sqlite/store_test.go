@@ -60,7 +60,7 @@ func FuzzCells(f *testing.F) {
 			t.Errorf("got error %v, want ErrCorrupt or none", err)
 		}
 		if size > len(b) {
-			t.Errorf("got %d bytes of names from %d bytes", size, len(b))
+			t.Errorf("got %d bytes of names from %d bytes, want at most as many", size, len(b))
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("a part of the transaction was stored: %v, %v", ok, err)
+		t.Errorf("a part of the transaction was stored: %v, want none: %v", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)

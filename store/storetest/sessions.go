@@ -157,7 +157,7 @@ func dueRated(t tester, s Store) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)
 		if r.Unrated && (len(entries) > 0 || state != 0) {
-			t.Errorf("session %s of %s is reported as unrated, but has %d entries and feedback state %d", r.ID, r.Tenant, len(entries), state)
+			t.Errorf("session %s of %s is reported as unrated with %d entries and feedback state %d, want none and 0", r.ID, r.Tenant, len(entries), state)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func duePages(t tester, s Store) {
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !less(last, r) {
-				t.Errorf("%v %x %s is listed after %v %x %s", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("%v %x %s is listed after %v %x %s, want the order of time, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}

@@ -96,10 +96,10 @@ func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...str
 func compare(t *testing.T, direct, through ran) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
-		t.Fatalf("exit code %d directly, %d through precept\n%s\n%s", direct.code, through.code, direct.out, through.out)
+		t.Fatalf("exit code %d directly and %d through precept, want 0 both times\n%s\n%s", direct.code, through.code, direct.out, through.out)
 	}
 	if len(direct.mains) == 0 || len(through.mains) != len(direct.mains) {
-		t.Fatalf("%d main requests directly, %d through precept", len(direct.mains), len(through.mains))
+		t.Fatalf("%d main requests directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
@@ -114,7 +114,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for _, a := range through.all {
 		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
-			t.Errorf("a side request got a lesson: %s", a.Raw)
+			t.Errorf("a side request got a lesson, want none: %s", a.Raw)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (a *agent) load(t *testing.T) {
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
-		t.Fatalf("the crowd of agents ended with exit code %d: %s", code, out)
+		t.Fatalf("the crowd of agents ended with exit code %d, want 0: %s", code, out)
 	}
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
@@ -96,7 +96,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
-			t.Errorf("the conversation of %s is session %s, and was %s", mark, name, was)
+			t.Errorf("the conversation of %s is session %s, want %s", mark, name, was)
 		}
 		owner[mark] = name
 	}
@@ -105,7 +105,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	}
 	slices.Sort(names)
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
-		t.Errorf("%d conversations are %d sessions, %d with a first request", len(owner), n, len(first))
+		t.Errorf("%d conversations are %d sessions, %d with a first request; want %d each", len(owner), n, len(first), crowd)
 	}
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
 		t.Errorf("%d conversations were warned of their loop, not %d", len(loops), want)

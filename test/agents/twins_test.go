@@ -62,12 +62,12 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	wg.Wait()
 	for i := range 2 * n {
 		if who := map[bool]string{true: "same", false: fmt.Sprint("file ", i)}[i < n]; i >= n && blocks[who] != 3 || i < n && blocks[who] != 3*n {
-			t.Errorf("%d blocks reached the model from %q", blocks[who], who)
+			t.Errorf("%d blocks reached the model from %q, want 3 for each conversation", blocks[who], who)
 		}
 	}
 	got := counters(t, p)
 	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
-		t.Errorf("%d sessions, %d left out, %d blocks counted", got["precept_sessions_total"], got["precept_sessions_excluded_total"], got["precept_lessons_injected_total"])
+		t.Errorf("got %d sessions, want %d; %d excluded, want %d; %d blocks, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
 	}
 	for _, name := range names {
 		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {

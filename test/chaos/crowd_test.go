@@ -211,7 +211,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
 	if whole.Load() > 0 || peak > mostResident {
-		t.Errorf("%d of %d were read to the end; %d MiB at most", whole.Load(), clients, peak>>20)
+		t.Errorf("%d of %d streams were read to the end, want 0; the memory is %d MiB, want at most %d", whole.Load(), clients, peak>>20, mostResident>>20)
 	}
 	p.Stop()
 	t.Logf("%d MiB at most", peak>>20)

@@ -110,7 +110,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		}
 	}
 	if whole.Load() > 0 {
-		t.Errorf("%d streams came to their end", whole.Load())
+		t.Errorf("%d streams ended at the upstream by themselves, want 0", whole.Load())
 	}
 }
 

@@ -72,17 +72,17 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	}
 	p.Eventually("the upstream to have every request", func() bool { return asked.Load() == flood })
 	if n := metric("precept_sessions_live"); n > limit {
-		t.Errorf("%d sessions in memory, the limit is %d", n, limit)
+		t.Errorf("%d sessions are in memory, want at most %d", n, limit)
 	}
 	began, excluded := metric("precept_sessions_total")-ordinary, metric(busy)
 	if began+excluded != flood || began < limit/2 {
-		t.Errorf("%d sessions of the flood began and %d are counted as busy, sent were %d", began, excluded, flood)
+		t.Errorf("%d sessions of the flood began and %d were refused as busy, want %d in total", began, excluded, flood)
 	}
 	for i := range ordinary {
 		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := metric(busy); n != excluded {
-		t.Errorf("%d sessions that continue are counted as busy", n-excluded)
+		t.Errorf("%d further sessions are counted as busy, want 0", n-excluded)
 	}
 	close(over)
 	all.Wait()

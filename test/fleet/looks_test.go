@@ -59,7 +59,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			first = look
 		}
 		if string(look) != string(first) {
-			t.Errorf("one replica shows the evaluation %s, another %s", look, first)
+			t.Errorf("one replica shows the evaluation %s, want %s as the first", look, first)
 		}
 	}
 }

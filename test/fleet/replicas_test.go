@@ -131,7 +131,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Exit()
 	server.Thaw(t)
 	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
-		t.Fatalf("the forgotten session was delivered: %v", left)
+		t.Fatalf("the deleted session was delivered to %v, want nowhere", left)
 	}
 	forget(late)
 	forget(late + "-again")

@@ -171,7 +171,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("got %d admitted exchanges of %d answered requests", admitted, n)
+		t.Errorf("got %d admitted exchanges, want %d as answered requests", admitted, n)
 	}
 	stop()
 	all.Wait()

@@ -171,7 +171,7 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d changed between two turns:\n%s\n%s", i, a[i], b[i])
+			t.Errorf("message %d changed between two turns, want it unchanged:\n%s\n%s", i, a[i], b[i])
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		nameless.turn(t, fleet[2])
 	}
 	if n := lookups(stopNameless()); n != 0 {
-		t.Errorf("6 turns of a nameless session on one replica asked the store %d times", n)
+		t.Errorf("6 turns of a nameless session on one replica asked the store %d times, want 0", n)
 	}
 
 	// A session on one replica is served from memory. A session on a new replica costs a look-up.
@@ -245,13 +245,13 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		stays.turn(t, fleet[0])
 	}
 	if n := lookups(stop()); n != 0 {
-		t.Errorf("12 turns on one replica asked the store %d times", n)
+		t.Errorf("12 turns on one replica asked the store %d times, want 0", n)
 	}
 	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 13)
 	stop = server.Monitor(t)
 	stays.turn(t, fleet[1])
 	if n := lookups(stop()); n != 1 {
-		t.Errorf("a turn on another replica asked the store %d times", n)
+		t.Errorf("a turn on another replica asked the store %d times, want once", n)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	})
 	rec := written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
 	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
-		t.Errorf("the session that moved: stand-in %v, excluded %v, %d blocks", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
+		t.Errorf("the session that moved: stand-in %v, want false; excluded %v, want true; %d blocks, want 1", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
 	}
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
@@ -403,7 +403,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		return err == nil && rewarded == sessions
 	})
 	if want < sessions/2 {
-		t.Fatalf("%d of %d sessions are in the experiment", want, sessions)
+		t.Fatalf("%d of %d sessions are in the experiment, want at least half", want, sessions)
 	}
 	for i, p := range fleet {
 		p.Eventually(fmt.Sprintf("replica %d counts %d sessions", i, want), func() bool {

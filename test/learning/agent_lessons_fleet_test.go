@@ -122,7 +122,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			}
 			harness.Eventually(t, "half of the sessions to be judged", func() bool { return asked.Load() > sessions/2 })
 			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
-				t.Errorf("a second distiller during the first: %d %s", code, output)
+				t.Errorf("a second distiller ended with %d, want 1: %s", code, output)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -139,7 +139,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 				t.Fatalf("got code %d, out %s, messages %s, want exit code 0 and no error", code, out, output)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
-				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())
+				t.Errorf("the run did %+v with %d questions before the kill and %d in total, want each session once", sum, before, asked.Load())
 			}
 		})
 	}

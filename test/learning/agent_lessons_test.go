@@ -101,11 +101,11 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
 			if code, b := o.do(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
-				t.Errorf("%s of a lesson of another agent: got status %d, body %s", method, code, b)
+				t.Errorf("%s of a lesson of another agent: got status %d, want 404, body %s", method, code, b)
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Error("the list has lessons of another agent:", ids)
+			t.Errorf("the list has lessons of another agent, want none: %v", ids)
 		}
 	}
 
@@ -115,7 +115,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Error("the claim of the author about the scope was used:", ids)
+		t.Errorf("the scope that the author claimed is in use, want it ignored: %v", ids)
 	}
 	for _, c := range []struct {
 		signature, text string

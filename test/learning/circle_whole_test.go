@@ -50,7 +50,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
-		t.Errorf("a harmful lesson was picked in %d of %d sessions", harm.Picked, harm.Matched)
+		t.Errorf("a harmful lesson was picked in %d of %d sessions, want at most half", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
 		t.Errorf("got %d lessons, want at most 3, and one shown to a model\n%s", len(rep), text)

@@ -41,7 +41,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	}
 	for s := range given {
 		if withheld[s] {
-			t.Errorf("%s is given to some and withheld from others", s)
+			t.Errorf("%s is injected in some sessions of the run and withheld in others, want one coin", s)
 		}
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
@@ -63,7 +63,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if units != 1 || picks != len(given)+len(withheld) {
-		t.Errorf("%d units, %d picks; %d given and %d withheld", units, picks, len(given), len(withheld))
+		t.Errorf("got %d units, want 1; %d picks, want %d", units, picks, len(given)+len(withheld))
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)

@@ -350,7 +350,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("a coin outside of the runs: %+v", c)
+			t.Errorf("a coin is outside of the runs, want a run: %+v", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -386,7 +386,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].given {
 				if pair[1].withheld[slug] || pair[0].withheld[slug] {
-					t.Errorf("%s: %s is given to %s and withheld from %s", a.run, slug, pair[0].name, pair[1].name)
+					t.Errorf("run %s: %s is injected for %s and withheld for %s, want one coin", a.run, slug, pair[0].name, pair[1].name)
 				}
 			}
 		}
@@ -401,7 +401,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		for slug := range saw {
 			if !d.injected[slug] {
-				t.Errorf("%s: the model received the lesson %s, and the coin of the run is %v", a.run, slug, d)
+				t.Errorf("run %s: the model received the lesson %s, want a coin that injects: %v", a.run, slug, d)
 			}
 		}
 		for slug := range d.injected {
@@ -419,7 +419,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
-			t.Errorf("%s: the report has %d and %d, the model received the lesson in %d runs, and the coin withheld the lesson in %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
+			t.Errorf("%s: the report has %d injected and %d withheld runs, want %d and %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
 		}
 	}
 }
@@ -458,12 +458,12 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 			}
 			found++
 			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
-				t.Errorf("%s: the script has %+v, the report %d and %d, %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+				t.Errorf("%s: the script has %+v, want the report's %d and %d with the effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
 			}
 		}
 	}
 	if found != len(r.Lessons) || found == 0 {
-		t.Errorf("the script has %d of %d lessons", found, len(r.Lessons))
+		t.Errorf("the script has %d lessons, want %d", found, len(r.Lessons))
 	}
 }
 
@@ -495,7 +495,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 	}
 	for i := 0; i < runs; i += 2 {
 		if n := len(sessions[fmt.Sprintf("ci-%d", i)]); n != 2 {
-			t.Errorf("the feedback on run %d is in the samples of %d sessions", i, n)
+			t.Errorf("the feedback on run %d is in the samples of %d sessions, want 2", i, n)
 		}
 	}
 }
@@ -616,7 +616,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	left("stays")
 	for name, text := range harness.Files(t, dir) {
 		if strings.Contains(text, "words on gone") {
-			t.Errorf("%s contains feedback on a forgotten run", name)
+			t.Errorf("%s contains feedback on a deleted run, want none", name)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Fatalf("got the planned evaluation %+v of %+v, want 120 picks and an ended trial", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
-		t.Errorf("forty points are found by 120 picks: %+v, %+v", look, r.Looks)
+		t.Errorf("an effect of forty points with 120 picks gives %+v, want the verdict %s and one evaluation: %+v", look, report.TrialHelps, r.Looks)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -194,7 +194,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("the evaluation changed: got %+v, want %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
-		t.Errorf("later feedback changed the counts at the closing: %+v, was %+v", r.Reporting, before.Reporting)
+		t.Errorf("after later feedback the checks at the closing are %+v, want %+v", r.Reporting, before.Reporting)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
@@ -242,11 +242,11 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
-					t.Errorf("%s: the recomputation gives %s, the report %v", arm, out, ours)
+					t.Errorf("%s: the recomputation gives %s, want the report's %v", arm, out, ours)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
-				t.Errorf("%s: checks %v and %v, the report has %v and %v", arm, a.SRM, a.Reporting, srm, reporting)
+				t.Errorf("%s: the recomputed checks are %v and %v, want the report's %v and %v", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
 				shown++
@@ -262,7 +262,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	for _, a := range again {
 		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
 			math.Abs(*a.Lo-*look.Lo) > 1e-12 || math.Abs(*a.Hi-*look.Hi) > 1e-12 || math.Abs(*a.P-*look.P) > 1e-12 || !a.Taken) {
-			t.Errorf("the look: %s, the report has %+v", out, look)
+			t.Errorf("the recomputed evaluation is %s, want the report's %+v", out, look)
 		}
 	}
 	outcomes := 0
@@ -276,11 +276,11 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			a := &again[i]
 			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
-				t.Errorf("the outcome %s of %s: %+v, the report has %+v", x.Name, l.Arm, a, x)
+				t.Errorf("the outcome %s of %s is %+v, want the report's %+v", x.Name, l.Arm, a, x)
 			}
 			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("the number %d of the outcome %s of %s: %+v, the report has %+v", k, x.Name, l.Arm, a, x)
+					t.Errorf("number %d of the outcome %s of %s: got %+v, want the report's %+v", k, x.Name, l.Arm, a, x)
 				}
 			}
 		}
@@ -292,10 +292,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			t.Errorf("%s: got explained %v, want %v as in the report", l.Arm, a.Explained, l.Explained)
 		}
 		if (a.AllSessions == nil) != (l.AllSessions == nil) {
-			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, a.AllSessions, l.AllSessions)
+			t.Errorf("%s: the estimate for all sessions is %+v, want the report's %+v", l.Arm, a.AllSessions, l.AllSessions)
 		} else if x, y := a.AllSessions, l.AllSessions; x != nil && (x.Sessions != y.Sessions || x.Rewarded != y.Rewarded ||
 			y.Off == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
-			t.Errorf("%s: all sessions %+v, the report has %+v", l.Arm, x, y)
+			t.Errorf("%s: the estimate for all sessions is %+v, want the report's %+v", l.Arm, x, y)
 		}
 		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
 			t.Errorf("%s: got models %+v, want %+v as in the report", l.Arm, a.Models, l.Models.Effects)
@@ -308,7 +308,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
-		t.Errorf("%d rows of %d show an effect, %d are outcomes", shown, len(again), outcomes)
+		t.Errorf("%d rows show an effect, want at least 3; %d rows in total, want %d; %d are outcomes, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks

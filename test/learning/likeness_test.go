@@ -272,7 +272,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	defer mu.Unlock()
 	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
 		if strings.Contains(sent.String(), secret) {
-			t.Errorf("the secret %q was sent for embedding", secret)
+			t.Errorf("the secret %q was sent for embedding, want it redacted", secret)
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {

@@ -46,7 +46,7 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
 			agent.Send(false)
 			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
-				t.Errorf("%s, call %d: the request holds a warning: %t", name, i+1, !(c.warned && last))
+				t.Errorf("%s, call %d: the request holds a warning: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Errorf("not all of them count: %+v", row)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
-				t.Errorf("refused %d and %d of %+v, in all %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
+				t.Errorf("%d refused sessions with the lesson, want some; %d without, want 0; row %+v, in total %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
 			}
 			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
 				t.Error("the dashboard does not show the refusals")

@@ -290,7 +290,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		first, second := fleets[n%2], fleets[(n+1)%2]
 		before := lost(first, name, body)
 		if after := lost(second, name, next); after != before {
-			t.Fatalf("the session %s loses the section at one replica: %t, at the other replica: %t", name, before, after)
+			t.Fatalf("session %s loses the section at the second replica: %[3]t, want %[2]t as at the first", name, before, after)
 		}
 		seen := first.Dir + fmt.Sprint(before)
 		halves[seen] = true

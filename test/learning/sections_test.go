@@ -31,6 +31,6 @@ func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 		t.Errorf("got error %v, text %s, want no error and string(text) with \"\\n# the build fails\\n\\n## When this applies\\n\\nAn agent's own lesson: the build fails\\n\\n## What to do (or avoid)\\n\\nClear the cache.\\n\"", err, text)
 	}
 	if _, body := agent.do("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
-		t.Errorf("the text of the agent is changed: %s", body)
+		t.Errorf("the text of the agent is %s, want it unchanged", body)
 	}
 }

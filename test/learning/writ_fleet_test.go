@@ -41,7 +41,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 				t.Fatalf("turn %d: got %q, want the answer to the newest command once", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
-				t.Fatalf("turn %d: an earlier turn reads otherwise:\n%s\nbefore:\n%s", n, strings.Join(got, "\n"), seen)
+				t.Fatalf("turn %d: the earlier turns are\n%s\nwant\n%s", n, strings.Join(got, "\n"), seen)
 			}
 		}
 		seen = strings.Join(got, "\n")

@@ -102,7 +102,7 @@ reward: {close_after: 300ms}
 			}
 		}
 		if doctorCounts := doctorCounts(t, dir); doctorCounts != "[0 0 0 0 0]" {
-			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, doctorCounts)
+			t.Errorf("%s: the counts of sessions, exchanges, samples, feedback and parked are %s, want zeros", when, doctorCounts)
 		}
 	}
 	p.Eventually("a turn that opts out by its reply to leave the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })

@@ -100,7 +100,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		}
 		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
 		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
-			t.Errorf("%s: the prompt is shown %d times, the tools %d times", dialect, n, tools)
+			t.Errorf("%s: the prompt is shown %d times, want once; the tools %d times, want once", dialect, n, tools)
 		}
 	}
 	p.Stop()

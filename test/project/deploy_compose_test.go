@@ -175,7 +175,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			t.Errorf(`%s: got %+v, want e.Lessons = "redis://", e.DataDir = "/data", e.Log.Format = "json" and e.Admin.Hosts with %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
-			t.Errorf("%s has %s to stop, it may take %s", name, s.StopGrace, stopNeeds)
+			t.Errorf("%s has %s to stop, want more than %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
 			t.Errorf(`%s: got %+v, want ReadOnly = true and exists(filepath.Join(repo, "deploy", Build, "Dockerfile")) = true`, name, s)
@@ -268,7 +268,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	server := storetest.StartRedisScript(t, script)
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.PID()))
 	if password := secret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
-		t.Errorf("the command line of Redis: %q", line)
+		t.Errorf("the command line of Redis is %q, want redis-server without a password", line)
 	}
 	if reply, err := server.Do("PING"); err == nil {
 		t.Errorf("Redis answered %q without a password, want an error", reply)

@@ -280,7 +280,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s selects the labels %v, and its pods have %v", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s selects the labels %v, want the labels %v of its pods", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -295,7 +295,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, e.Listen)), "admin": json.Number(port(t, e.Admin.Listen))})
 	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
-		t.Errorf("the container's ports are %s, precept listens on %s", got, want)
+		t.Errorf("the container's ports are %s, want %s", got, want)
 	}
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
@@ -309,7 +309,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
-		t.Errorf("a pod has %s to end, it may take %s", grace, sleep+stopNeeds)
+		t.Errorf("a pod has %s to end, want more than %s", grace, sleep+stopNeeds)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(deployed(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
 		t.Errorf(`got %+v, want pod.SecurityContext.RunAsNonRoot = true, deployed(t, "Dockerfile") with "USER 65532:65532", pod.SecurityContext.RunAsUser = 65532 and c.SecurityContext.ReadOnlyRootFilesystem = true`, pod.SecurityContext)

@@ -96,7 +96,7 @@ func effective(t *testing.T, env map[string]string, args ...string) (out effecti
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("the drain takes %s: adapt the times in deploy/ to the drain", out.Limits.DrainTimeout)
+		t.Errorf("the drain takes %s, want %s in total: adapt the times in deploy/ to the drain", out.Limits.DrainTimeout, stopNeeds)
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
-			t.Errorf("the target %s is unknown to Go", target)
+			t.Errorf("Go does not know the target %s, want a target of `go tool dist list`", target)
 		}
 	}
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	}
 	for _, m := range info.Deps {
 		if have[m.Path] != m.Version {
-			t.Errorf("%s %s is in the binary, and %q in the bill", m.Path, m.Version, have[m.Path])
+			t.Errorf("%s %s is in the binary, want the same version in the bill: %q", m.Path, m.Version, have[m.Path])
 		}
 	}
 	if len(have) != len(info.Deps)+1 || len(have) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(have) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {

@@ -115,7 +115,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := settledReport(t, func() string { return read("report", "--json") }); got != before {
-		t.Errorf("the report after the restore\n%s\nbefore\n%s", got, before)
+		t.Errorf("the report after the restore is\n%s\nwant\n%s", got, before)
 	}
 	if n := strings.Count(read("export"), "\n"); n != 30 {
 		t.Errorf("%d samples, want 30", n)

@@ -59,7 +59,7 @@ func reloads(t *testing.T, n int) {
 		}
 	})
 	if answered := load.All(); answered < n/10 {
-		t.Errorf("only %d requests were answered meanwhile", answered)
+		t.Errorf("%d requests were answered during the reloads, want at least %d", answered, n/10)
 	}
 	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
 		t.Errorf("%d configurations were refused, want at least %d", refused, n/10)

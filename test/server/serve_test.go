@@ -30,7 +30,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
-		t.Errorf("the line says %v, run.json %s %s", m[1:], p.Data, p.Admin)
+		t.Errorf("the log names the addresses %v, want %s and %s as run.json", m[1:], p.Data, p.Admin)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
@@ -217,7 +217,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 		t.Error("the removed first token is accepted")
 	}
 	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("a reload with faults added a viewer token: got status %d, body %s", status, body)
+		t.Errorf("a reload with faults added a viewer token: got status %d, want 403; body %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)

@@ -101,7 +101,7 @@ func playAll(t *testing.T, flags []string) {
 		t.Errorf("forget: got status %d, want 200 and 1 forgotten session: %s", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
-		t.Errorf("after the session was forgotten: %d", code)
+		t.Errorf("a deleted session has the status %d, want 404", code)
 	}
 }
 
@@ -148,7 +148,7 @@ func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 			t.Errorf("%s export: got status %d and %d bytes, want 200 and some", format, code, len(web))
 		}
 		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
-			t.Errorf("%s: the listener writes\n%s\nthe verb\n%s", format, web, verb)
+			t.Errorf("%s: the listener writes\n%s\nwant the output of the verb\n%s", format, web, verb)
 		}
 	}
 }

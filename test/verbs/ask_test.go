@@ -23,7 +23,7 @@ func TestReportNamesARefusedToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
 	if code, _, errs := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitDone {
-		t.Fatalf("with the right token: exit %d\n%s", code, errs)
+		t.Fatalf("with the right token: exit code %d, want %d\n%s", code, harness.ExitDone, errs)
 	}
 	code, out, errs := reportWith(t, dir, "wrong-token-0123456789")
 	if code != harness.ExitFailed || out != "" || !strings.Contains(errs, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(errs, p.Admin) {
@@ -44,6 +44,6 @@ func TestReportNamesARefusedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, errs := reportWith(t, dir, ""); code != harness.ExitDone {
-		t.Errorf("a crash leaves run.json behind, and the store is read: exit %d\n%s", code, errs)
+		t.Errorf("with the run.json of a crash: exit code %d, want %d: the verb reads the store\n%s", code, harness.ExitDone, errs)
 	}
 }

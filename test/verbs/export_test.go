@@ -144,7 +144,7 @@ func TestExportFiltersEachFormat(t *testing.T) {
 		t.Errorf("got %d draws of the lesson, want 2", n)
 	}
 	if out := exported(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
-		t.Errorf("got draws of an unknown lesson: %s", out)
+		t.Errorf("the draws of an unknown lesson are %s, want none", out)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "samples.parquet")
 	if out := exported(t, dir, "--format", "parquet", "--output", path); out != "" {
-		t.Errorf("also written to standard output: %q", out)
+		t.Errorf("standard output has %q, want nothing beside the file", out)
 	}
 	file, err := os.ReadFile(path)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
 			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
 			if code != 7 {
-				t.Fatal("the exit status is the agent's:", code, out, stderr)
+				t.Fatalf("exit code %d, want 7 of the agent: %s %s", code, out, stderr)
 			}
 			m.Mu.Lock()
 			last := m.Asked[len(m.Asked)-1]

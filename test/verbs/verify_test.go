@@ -123,7 +123,7 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		err = still.Kill()
 	}
 	if code != 5 || err != nil {
-		t.Errorf("exit code %d; processes left running: %v", code, err)
+		t.Errorf("exit code %d, want 5; the process in the background: %v, want running", code, err)
 	}
 	var v struct {
 		ExitCode int   `json:"exit_code"`
