@@ -241,7 +241,7 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 		}
 	}
 	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
-		t.Error("a key is in the log")
+		t.Error("the log holds a key, want none")
 	}
 }
 
@@ -313,7 +313,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		if res.StatusCode == http.StatusTooManyRequests {
 			throttled++
 			if res.Header.Get("Retry-After") == "" {
-				t.Fatal("429 without Retry-After")
+				t.Fatal("the status 429 has no Retry-After, want one")
 			}
 		}
 		if i%100 == 99 {
@@ -434,7 +434,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 		t.Errorf(`got %+v, want Name = "precept_session", HttpOnly = true, SameSite = http.SameSiteStrictMode and Path = "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Error("the cookie is not a new random id")
+		t.Errorf("the cookie is %q, want a random id of at least 32 characters", cookie.Value)
 	}
 	again, _ := f.browser(t)
 	if again.Value == cookie.Value {

@@ -38,7 +38,7 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	}
 	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
 		if n := strings.Count(get(target), `<tr class="all">`); n != all {
-			t.Errorf("%s has %d rows of all lessons together, not %d", target, n, all)
+			t.Errorf("%s has %d rows of all lessons together, want %d", target, n, all)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes %s: %q, not %q", hostile, at, rest(got, i), rest(want, i))
+				t.Errorf("%q changes the shape of %s: %q, want %q", hostile, at, rest(got, i), rest(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {

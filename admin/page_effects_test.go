@@ -302,7 +302,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
-		t.Error("the newest is not the first")
+		t.Error("the oldest candidate is below the newest, want the oldest first")
 	}
 	page = queue("/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson

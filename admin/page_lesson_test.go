@@ -216,7 +216,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		t.Error("the page has no notice of the action")
 	}
 	if strings.Contains(see(), `role="status">`) {
-		t.Error("the notice is shown twice")
+		t.Error("the notice is shown twice, want once")
 	}
 	keeper.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")

@@ -64,7 +64,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		t.Errorf("the first page has %d rows, want %d and the text \"1 to 100 of 2002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.asked.Bands {
-		t.Error("the sparklines have no data")
+		t.Error("the page asked for a report without daily intervals, want them for the sparklines")
 	}
 	if len(first) > 600_000 {
 		t.Errorf("a page has %d bytes, want at most 600,000", len(first))
@@ -124,7 +124,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
-		t.Error("the definition does not open")
+		t.Error("the definition of the verdict is closed after a click, want open")
 	}
 	if got := b.complaints(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)

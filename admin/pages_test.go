@@ -79,10 +79,10 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		f.do(t, "GET", "/", bearer(token))
 	}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("there is no chart")
+		t.Error("the overview has no chart, want a chart of the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("there is no chart of a lesson")
+		t.Error("the page of a lesson has no chart, want one")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
 		t.Error("a page with a window of 7 days shows the effects since the start of the server, want none")
@@ -115,7 +115,7 @@ func TestBreakdown(t *testing.T) {
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
-		t.Error("an empty page has no hint")
+		t.Error("an empty comparison has no hint, want \"Too little data\"")
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
@@ -143,7 +143,7 @@ func TestQueue(t *testing.T) {
 	}
 	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
-		t.Error("an empty queue has no hint")
+		t.Error("an empty queue has no hint, want \"The queue is empty\"")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
 	b.do(t, chromedp.KeyEvent("?"))
 	if b.js(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
-		t.Error("? shows no help")
+		t.Error("the key ? opens no help, want the list of keys")
 	}
 	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := b.js(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)

@@ -144,7 +144,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		t.Errorf("%d sessions are kept, want %d", len(s.byID), maxSessions)
 	}
 	if _, ok := s.get(first); ok {
-		t.Error("the oldest one is still there")
+		t.Error("the oldest session is kept, want it removed for a new session")
 	}
 	now = now.Add(sessionAge)
 	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {

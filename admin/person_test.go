@@ -150,11 +150,11 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	f.sessions.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
 	if got := await(t, b, staleText); !strings.Contains(got, "login has expired") {
-		t.Errorf("without a login it says %q", got)
+		t.Errorf("without a login the notice is %q, want \"login has expired\"", got)
 	}
 	server.Close()
 	if got := await(t, b, staleText); !strings.Contains(got, "precept does not answer") {
-		t.Errorf("without a server it says %q", got)
+		t.Errorf("without a server the notice is %q, want \"precept does not answer\"", got)
 	}
 }
 

@@ -50,7 +50,7 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *sl
 		cancel()
 		worker.Wait()
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
-			t.Errorf("without an worker: %d, %v", n, err)
+			t.Errorf("without a worker the value is %d, want a computed value: %v", n, err)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
 		}
 		if visible(shown) != shown {
-			t.Fatalf("%q is named twice: %q", shown, visible(shown))
+			t.Fatalf("visible(%q) = %q, want the text unchanged: a name of a character must not be named again", shown, visible(shown))
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := b.js(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
-		t.Errorf("the word is not there: %s", got)
+		t.Errorf("the feedback on the page is %s, want \"good in the end\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := b.js(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {

@@ -179,7 +179,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		t.Fatalf("rate: status %s to %q, want 303 to %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error("the word is not on the page")
+		t.Error("the page lacks the new feedback, want \"well done\"")
 	}
 	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("an unknown rating: got status %s, want 400", r.Status)
@@ -216,7 +216,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Errorf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the page does not show it")
+		t.Error("the audit on the page lacks the deletion, want the route")
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
@@ -265,7 +265,7 @@ func TestFeedbackAPITakesOneEntry(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the word is not on the page")
+		t.Error("the page lacks the feedback of ann, want (ann)")
 	}
 }
 

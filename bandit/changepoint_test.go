@@ -59,7 +59,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 		t.Errorf("got %+v, want Mean <= 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
-		t.Errorf("the report does not see it: %+v", p)
+		t.Errorf("the belief of the report is %+v, want a mean of at most 0 after the change", p)
 	}
 	// three slightly worse days of thirty are no change
 	c = bandit.New()

@@ -291,19 +291,19 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Fatalf("got %+v, want one entry in got, Arm = %q and Injected = true", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
-		t.Errorf("%+v, offset should be %v", got[0], want)
+		t.Errorf("the pick is %+v, want an offset of %v", got[0], want)
 	}
 	if len(a.Matched) != 1 {
 		t.Errorf("the loop warning is not a match of the session: %+v", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
-		t.Error("its coin was flipped twice")
+		t.Error("Decide flipped the coin of the warning a second time, want one coin")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
-		t.Error("the pick is not found again")
+		t.Errorf("the pick of the warning is %+v (found: %t), want turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
-		t.Errorf("%v has no effect to expect", slugs(got))
+		t.Errorf("Decide picked %v, want nothing in a control session", slugs(got))
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}

@@ -39,6 +39,6 @@ func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
 	with, without := w.later(cfg, fading, 3000), w.later(cfg, lasting, 3000)
 	t.Logf("before %.3f, after the turn: %.3f with fading evidence, %.3f without", before, with, without)
 	if before < 0.02 || with <= without {
-		t.Error("fading evidence is of no use")
+		t.Errorf("with fading evidence the reward is %v, want more than %v without", with, without)
 	}
 }

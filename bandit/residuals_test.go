@@ -149,7 +149,7 @@ func TestCloneIsIndependent(t *testing.T) {
 		t.Error("a clone has no parent of a lesson's text, want the parent of the original")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
-		t.Errorf("before its first session the mean is the prior's, not %v", got)
+		t.Errorf("before its first session the mean is %v, want the mean of the prior", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
 		t.Errorf("the mean of the day is %v, want %v", got, want)

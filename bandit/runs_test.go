@@ -133,7 +133,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] {
-				t.Fatalf("%s was picked twice", p.Slug)
+				t.Fatalf("%s was picked twice, want once", p.Slug)
 			}
 			seen[p.Slug] = true
 		}
@@ -184,7 +184,7 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Error("the first draw is lost")
+		t.Errorf("the first draw gives %v, want one lesson", slugs(given))
 	}
 }
 

@@ -60,7 +60,7 @@ debug_headers: maybe
 		}
 		source, piece, ok := strings.Cut(want[f.Key], "|")
 		if !ok {
-			t.Errorf("unexpected: %s", f)
+			t.Errorf("got the unexpected fault %s, want only the listed faults", f)
 			continue
 		}
 		if f.Source != source || !strings.Contains(f.Problem, piece) {
@@ -187,7 +187,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 			_, err := Parse(Sources{File: []byte(tc.file), Redis: redis})
 			faults, _ := AsFaults(err)
 			if len(faults) == 0 {
-				t.Fatal("accepted")
+				t.Fatal("the configuration is accepted, want a fault")
 			}
 			key, piece, _ := strings.Cut(tc.want, "|")
 			for _, f := range faults {

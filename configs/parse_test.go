@@ -160,7 +160,7 @@ func TestExpansion(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
 	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without its }"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%q is not in %v", want, err)
+			t.Errorf("the error is %[2]v, want %[1]q in it", want, err)
 		}
 	}
 }
@@ -236,7 +236,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 `
 	c, err := Parse(Sources{File: []byte(file)})
 	if err == nil {
-		t.Fatal("no fault was found")
+		t.Fatal("the configuration is accepted, want a fault")
 	}
 	faults, _ := AsFaults(err)
 	asJSON, _ := json.Marshal(faults)

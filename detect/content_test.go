@@ -60,7 +60,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if signature == "" || detect.Headline(text) == "" {
-			t.Errorf("%s has none\n%s", command, text)
+			t.Errorf("%s has no signature or headline, want both:\n%s", command, text)
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {

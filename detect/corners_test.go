@@ -193,7 +193,7 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v does not contain %q", err, part)
+			t.Errorf("the error is %v, want %q in it", err, part)
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {

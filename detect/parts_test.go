@@ -287,7 +287,7 @@ func TestSpeechFilterExcludesOtherPhrases(t *testing.T) {
 	s := newPersonText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayHold(p) {
-			t.Errorf("%q was not excluded", p)
+			t.Errorf("mayHold(%q) is true, want false", p)
 		}
 	}
 }

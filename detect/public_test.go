@@ -200,7 +200,7 @@ func TestSignatureIsPartOfTheText(t *testing.T) {
 		signature := detect.Signature(text)
 		for l := range strings.SplitSeq(signature, "\n") {
 			if l != "" && !strings.Contains(text, l) {
-				t.Fatalf("%q is not in %q", l, text)
+				t.Fatalf("the line %q of the signature is not in %q, want a part of the text", l, text)
 			}
 		}
 		if again := detect.Signature(text); again != signature {

@@ -193,7 +193,7 @@ func TestErrorFlagOverridesTheText(t *testing.T) {
 		t.Errorf("a result with the error flag is %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("the wire says no error: %+v", got)
+		t.Errorf("a result without the error flag is %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
 		t.Errorf("a result behind a pipe is %+v, want an error by its text", got)
@@ -218,7 +218,7 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 			t.Fatalf("refusal without refuser or the reverse: %+v", v)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
-			t.Fatal("not repeatable")
+			t.Fatal("two calls of Classify differ, want equal results")
 		}
 	})
 }
@@ -234,7 +234,7 @@ func FuzzClassify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tool, args, text string, flag int8) {
 		v := detect.Classify(tool, args, text, flag)
 		if v.Outcome == "" {
-			t.Fatal("no outcome")
+			t.Fatal("the result has no outcome, want one of four")
 		}
 		if s := detect.Signature(text); len(s) > detect.MaxSignature {
 			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)

@@ -43,7 +43,7 @@ func TestSameCall(t *testing.T) {
 		a := detect.CanonicalArgs(c.a)
 		b := detect.CanonicalArgs(c.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: %s and %s: same must be %v", c.name, a, b, c.same)
+			t.Errorf("%s: %s and %s: equal: %v, want %v", c.name, a, b, !c.same, c.same)
 		}
 	}
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestSameCall(t *testing.T) {
 		},
 	} {
 		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
-			t.Errorf("%q and %q: same must be %v", c.a, c.b, c.same)
+			t.Errorf("%q and %q: equal: %v, want %v", c.a, c.b, !c.same, c.same)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 		}
 		for _, l := range new(detect.Results).Loops(req, warned, nil) {
 			if warned[l.CallID] {
-				tb.Errorf("call %s warned of twice", l.CallID)
+				tb.Errorf("call %s got two warnings, want one", l.CallID)
 			}
 			warned[l.CallID] = true
 			var i int
@@ -155,7 +155,7 @@ func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("loop %+v is not at its result", l)
+				tb.Errorf("the loop %+v is at another result, want tool %s", l, story[i].tool)
 			}
 		}
 		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {

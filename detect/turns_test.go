@@ -148,7 +148,7 @@ func TestSignals(t *testing.T) {
 	}
 	thanks := append(chat([]drawnStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
-		t.Errorf("a new task is not feedback: %+v", got)
+		t.Errorf("a new task gives the feedback %+v, want none", got)
 	}
 }
 

@@ -151,7 +151,7 @@ func (b *bench) lesson(slug string) *lesson.Lesson {
 			return l
 		}
 	}
-	b.Fatalf("there is no %s but %v", slug, b.slugs())
+	b.Fatalf("the lesson %s is missing, want it among %v", slug, b.slugs())
 	return nil
 }
 

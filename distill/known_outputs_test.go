@@ -67,7 +67,7 @@ func TestKnownFailureFiresOnItsOutput(t *testing.T) {
 		l := b.lesson(o.slug).Clone()
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
-			t.Errorf("%s: %v does not fire on\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
+			t.Errorf("%s: the patterns %v do not match, want a match in\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
 		}
 	}
 

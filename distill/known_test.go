@@ -90,7 +90,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
-			t.Errorf("%s: %v does not fire on\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
+			t.Errorf("%s: the patterns %v do not match, want a match in\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
 		}
 	}
 }

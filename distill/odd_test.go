@@ -45,7 +45,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		o.DryRun, o.Failed = true, func(name string, err error) { t.Errorf("%s: got %v, want no error", name, err) }
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {
-		t.Errorf("%d read, %d failed", sum.Judged, sum.Failed)
+		t.Errorf("%d sessions were judged, want %d; %d failed, want 0", sum.Judged, sessions, sum.Failed)
 	}
 }
 

@@ -248,7 +248,7 @@ func (c rule) check(t *testing.T) {
 	}
 	for _, want := range c.holds {
 		if !strings.Contains(l.Title+l.Body, want) {
-			t.Errorf("%q is not in\n%s\n%s", want, l.Title, l.Body)
+			t.Errorf("the lesson lacks %q, want it in\n%s\n%s", want, l.Title, l.Body)
 		}
 	}
 	for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
@@ -263,7 +263,7 @@ func (c rule) check(t *testing.T) {
 	active.State = lesson.Active
 	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: toolOf(c.events), Text: c.fires}}, Tenant: "default", Now: b.now}
 	if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
-		t.Errorf("%q does not fire %v", c.fires, l.Trigger.ErrorPatterns)
+		t.Errorf("%q matches no pattern of %v, want one", c.fires, l.Trigger.ErrorPatterns)
 	}
 }
 

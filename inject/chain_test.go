@@ -117,6 +117,6 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 		t.Fatalf("got %s, want [LOOP DETECTED] exactly once", one)
 	}
 	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
-		t.Errorf("warned twice:\n%s", two)
+		t.Errorf("the second precept warns again, want one warning:\n%s", two)
 	}
 }

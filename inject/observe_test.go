@@ -73,7 +73,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			}
 		}
 		if seen[0] != seen[1] {
-			t.Errorf("%s: %+v with, %+v without", form, seen[0], seen[1])
+			t.Errorf("%s: the outcomes are %+v with the lesson and %+v without, want equal outcomes", form, seen[0], seen[1])
 		}
 	}
 }

@@ -212,7 +212,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
-			t.Fatalf("the warning is not inserted: %q", p.Skip)
+			t.Fatalf("the plan has the skip %q, want an inserted warning", p.Skip)
 		}
 		r.replied()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
@@ -348,7 +348,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
-			t.Errorf("not at the newest message: %+v", e)
+			t.Errorf("the edit is %+v, want item 3 before its first block", e)
 		}
 	}
 	if !strings.Contains(r.upstream(), `  | x\n`) {

@@ -127,12 +127,12 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 			}
 		}
 		if compacted, _ := r.send(rulesFile, "summary"); compacted != first {
-			t.Fatalf("session %d: after a compaction the prompt is %q; expected %q", i, compacted, first)
+			t.Fatalf("session %d: after a compaction the prompt is %q, want %q", i, compacted, first)
 		}
 	}
 	for prompt, n := range prompts {
 		if n < 25 || len(prompts) != 4 {
-			t.Errorf("%d of 200 sessions, and %d prompts; expected about 50 of 4 prompts: %q", n, len(prompts), prompt)
+			t.Errorf("%d of 200 sessions, and %d prompts, want about 50 of 4 prompts: %q", n, len(prompts), prompt)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 		of.Sections[i].State = rules.Stopped
 	}
 	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
-		t.Errorf("the prompt is %q; expected %q", got, before)
+		t.Errorf("the prompt is %q, want %q", got, before)
 	}
 	if _, p := newSectionRun(t, "new", 0, of).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("a new session flips the coins %+v, want none", p.Picks)
@@ -248,7 +248,7 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 	} {
 		_, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, user(c.text))
 		if len(p.Picks) != c.coins {
-			t.Errorf("%s: %d coins; expected %d", c.name, len(p.Picks), c.coins)
+			t.Errorf("%s: %d coins, want %d", c.name, len(p.Picks), c.coins)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
@@ -262,7 +262,7 @@ func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
 	before := cutBy(r)
 	r.rec.Assignment.Excluded = true
 	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
-		t.Errorf("the prompt is %q with the skip %q; expected %q and %q", got, p.Skip, before, SkipExcluded)
+		t.Errorf("the prompt is %q with the skip %q, want %q and %q", got, p.Skip, before, SkipExcluded)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestMeasuredSectionsTakeBothArmsOutOfTheComparisonOfLessons(t *testing.T) {
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {
-			t.Errorf("control %v: marked %t with a section and %t without; expected true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
+			t.Errorf("control %v: marked %t with a section and %t without, want true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
 		}
 	}
 }
@@ -284,6 +284,6 @@ func TestAnEarlierCoinOfASectionIsKept(t *testing.T) {
 	first, _ := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	fresh, earlier := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	if len(first) != 1 || len(fresh) != 0 || len(earlier) != 1 || len(a.Picks) != 1 || earlier[0].Injected != first[0].Injected {
-		t.Errorf("the coins are %+v, then %+v and %+v; the assignment has %d picks; expected one coin", first, fresh, earlier, len(a.Picks))
+		t.Errorf("the coins are %+v, then %+v and %+v; the assignment has %d picks, want one coin", first, fresh, earlier, len(a.Picks))
 	}
 }

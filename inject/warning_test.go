@@ -45,7 +45,7 @@ func TestWarning(t *testing.T) {
 	for _, l := range loops {
 		w := Warning(l)
 		if !strings.HasPrefix(w, "[LOOP DETECTED]") || !strings.HasSuffix(w, "[END LOOP DETECTED]\n\n") {
-			t.Errorf("not a block: %q", w)
+			t.Errorf("the warning is %q, want a block with its first and last line", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
 			t.Errorf("the quoted call opens or closes a block, want one block: %q", w)
@@ -73,7 +73,7 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 			t.Fatalf("got %q, want two brackets of each kind and four line ends", w)
 		}
 		if w != Warning(detect.Loop{Tool: tool, Args: args}) {
-			t.Fatal("not deterministic")
+			t.Fatal("two calls of Warning differ, want equal texts")
 		}
 	})
 }

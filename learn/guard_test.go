@@ -154,7 +154,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					t.Errorf("the session %[2]s of the panic is open: %[1]v, want %[3]v", !c.closed, bad, c.closed)
 				}
 				if !slices.Contains(r.failed(), "panic "+string(c.step)) {
-					t.Error("the failure was not reported")
+					t.Errorf("the failures are %v, want the panic of %s", r.failed(), c.step)
 				}
 			})
 		})
@@ -183,7 +183,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Error("the good one's echo is not there")
+				t.Error("the echo of the good session is missing, want it stored")
 			}
 			if what == "exchange" {
 				same(t, "dropped", r.Store.Tally.DroppedBad.Load(), 1)

@@ -97,7 +97,7 @@ func TestReportDuringAMigration(t *testing.T) {
 			t.Errorf("%s: stored %s, want %s", when, numbers, wantNumbers)
 		}
 		if report != wantReport {
-			t.Errorf("%s: the reports differ:\n%s\n%s", when, report, wantReport)
+			t.Errorf("%s: the report is\n%s\nwant\n%s", when, report, wantReport)
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})

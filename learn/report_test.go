@@ -133,7 +133,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	sameList(t, "failures", r.failed(), []string{"refit"})
 	r.refit(1000, 30)
 	if v := r.Beliefs(tenantA).Priors().Version; v == 0 {
-		t.Error("the priors were never fitted")
+		t.Error("the priors have version 0 after the fit, want a later version")
 	}
 }
 

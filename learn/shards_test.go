@@ -187,7 +187,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 				t.Errorf("stored %s, want %s", gotNumbers, wantNumbers)
 			}
 			if gotReport != wantReport {
-				t.Errorf("the reports differ:\n%s\n%s", gotReport, wantReport)
+				t.Errorf("the report of the cluster is\n%s\nwant\n%s", gotReport, wantReport)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 		t.Errorf("got %d tenants in memory, want at most %d", n, learn.TenantsMost)
 	}
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("the first one is still there")
+		t.Fatal("the first tenant is in memory, want it removed")
 	}
 	r.Beliefs(tenantA)
 	for held, read := r.Holds(tenantA); held && !read; held, read = r.Holds(tenantA) {

@@ -42,7 +42,7 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}
 		}
-		t.Fatalf("no session %q", name)
+		t.Fatalf("session %q is unknown, want a session", name)
 		return nil, ""
 	}
 	arms := map[string]int{}

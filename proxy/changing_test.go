@@ -80,7 +80,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 					session = name
 				}
 				if i == len(k.steps)-1 && k.again != "" && strings.Count(got, k.again) != 1 {
-					t.Errorf("the new agent got no lesson: %s", got)
+					t.Errorf("the last step is %s at the upstream, want lesson %s once", got, k.again)
 				}
 			}
 		})

@@ -85,7 +85,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			session = res.Header.Get("Precept-Session")
 		}
 		if got := res.Header.Get("Precept-Session"); got != session {
-			t.Fatalf("turn %d is in session %s, not %s", turn, got, session)
+			t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
 			t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
@@ -165,7 +165,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 		var res *http.Response
 		res, call, list = s.sendNext(t, r, h)
 		if got := res.Header.Get("Precept-Session"); got != session {
-			t.Errorf("turn %d is in session %s, not %s", turn, got, session)
+			t.Errorf("turn %d is in session %s, want %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
 			t.Errorf("turn %d: want the lesson in an earlier turn only, got %s", turn, list)
@@ -173,7 +173,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++
 		} else if turn == 2 {
-			t.Errorf("turn %d is not warned: %s", turn, list)
+			t.Errorf("turn %d: want a loop warning, got %s", turn, list)
 		}
 		lessons += strings.Count(list, "[two]")
 	}

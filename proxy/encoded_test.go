@@ -79,7 +79,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		first := res.Header.Get("Precept-Session")
 		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
-			t.Errorf("%s: the second request is of session %q, not %q", name, second, first)
+			t.Errorf("%s: the second request is of session %q, want %q", name, second, first)
 		}
 		if n := testutil.ToFloat64(r.Parts().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
 			t.Errorf("%s: %v input tokens were counted, want 6000", name, n)

@@ -84,7 +84,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 			r.send(t, "POST", path, c.in, body)
 			for name, want := range c.want {
 				if got := up.last(t).header.Get(name); got != want {
-					t.Errorf("%s, %s: the upstream got %s %q, not %q", c.name, path, name, got, want)
+					t.Errorf("%s, %s: the upstream got %s %q, want %q", c.name, path, name, got, want)
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), keysOf(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Error("no lesson was given")
+		t.Errorf("the upstream got %s, want lesson one", up.last(t).body)
 	}
 	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {

@@ -41,7 +41,7 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	res, reply := r.send(t, "POST", chatPath, nil, a.body())
 	own := res.Header.Get("Precept-Session")
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Fatal("the first turn got no lesson")
+		t.Fatalf("the first turn is %s at the upstream, want lesson one", up.last(t).body)
 	}
 	a.next(callOf(t, reply), "ls", "x")
 	r.stop()
@@ -66,7 +66,7 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	for turn := range 2 {
 		res, reply = r.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != own || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
-			t.Errorf("turn %d is session %s, not %s: %s", turn+3, got, own, up.last(t).body)
+			t.Errorf("turn %d is session %s, want %s: %s", turn+3, got, own, up.last(t).body)
 		}
 		a.next(callOf(t, reply), "ls", "x")
 	}

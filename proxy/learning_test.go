@@ -110,7 +110,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 					session = res.Header.Get("Precept-Session")
 				}
 				if got := res.Header.Get("Precept-Session"); got != session {
-					t.Fatalf("turn %d is in session %s, not %s", turn, got, session)
+					t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
 				}
 				list := listOfBody(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
@@ -155,7 +155,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 		a := sendWords(words)
 		fail.Store(false)
 		if b := sendWords(words); a != b {
-			t.Fatalf("attempt %d: a retry of a first request that failed is %s, not %s", i, b, a)
+			t.Fatalf("attempt %d: a retry of a first request that failed is %s, want %s", i, b, a)
 		}
 	}
 	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)

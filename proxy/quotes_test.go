@@ -265,7 +265,7 @@ func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 			maps.Copy(head, c.head)
 			res, _ := r.send(t, "POST", chatPath, head, string(b))
 			if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
-				t.Errorf("skip %q, no lesson: %s", res.Header.Get("Precept-Skip"), got)
+				t.Errorf("Precept-Skip is %q, want a request with lesson one: %s", res.Header.Get("Precept-Skip"), got)
 			}
 		})
 	}

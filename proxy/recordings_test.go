@@ -202,7 +202,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 		p.session = session
 	}
 	if session == "" || session != p.session {
-		t.Errorf("request %d is in session %s, not %s", i, session, p.session)
+		t.Errorf("request %d is in session %s, want %s", i, session, p.session)
 	}
 	list := ""
 	if rec.Kind != "delta" {

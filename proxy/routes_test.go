@@ -80,7 +80,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	} {
 		r.send(t, c.method, c.path, nil, hi)
 		if got := upstreamOf(ups, before); got != c.want {
-			t.Errorf("%s %s went to %q, not %s", c.method, c.path, got, c.want)
+			t.Errorf("%s %s went to %q, want %s", c.method, c.path, got, c.want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestConfiguredRoutes(t *testing.T) {
 		res, b := r.send(t, "POST", c.path, nil, hi)
 		got := upstreamOf(ups, before)
 		if got != c.want {
-			t.Errorf("%s went to %q, not %q", c.path, got, c.want)
+			t.Errorf("%s went to %q, want %q", c.path, got, c.want)
 		}
 		if c.want == "" {
 			if res.StatusCode != http.StatusBadGateway {
@@ -224,7 +224,7 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
 		proxy.Unable(w, req)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s failed: %d %v", path, w.Code, w.Header())
+			t.Errorf("%s: status %d %v, want 503 with Retry-After", path, w.Code, w.Header())
 		}
 		checkShape(t, path, w.Body.Bytes())
 	}

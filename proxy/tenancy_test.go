@@ -118,7 +118,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	for _, by := range []string{`"session_id":"build"`, `"request_id":"` + mine + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
 			if status := postAs(t, r, bearer(key), by); status != want {
-				t.Errorf("feedback of %s by %s is %s, not %s", key, by, status, want)
+				t.Errorf("feedback of %s by %s is %s, want %s", key, by, status, want)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, tur
 			return fmt.Errorf("turn %d: %d %s %w", turn, res.StatusCode, b, err)
 		}
 		if got := res.Header.Get("Precept-Session"); session != "" && got != session {
-			return fmt.Errorf("turn %d is in session %s, not %s", turn, got, session)
+			return fmt.Errorf("turn %d is in session %s, want %s", turn, got, session)
 		} else if session = got; session == "" {
 			return fmt.Errorf("turn %d has no session", turn)
 		}

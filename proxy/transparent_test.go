@@ -197,7 +197,7 @@ func TestGzipResponsePassesUnchanged(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
-		t.Error("a gzip body without a match was changed")
+		t.Errorf("a gzip body without a match: the upstream got %q, want the client's bytes", got.body)
 	}
 	req.Reset()
 	z = gzip.NewWriter(&req)
@@ -298,7 +298,7 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 		t.Errorf("a cut stream ended with %v after %q, want an unexpected EOF", err, got)
 	}
 	if strings.Contains(string(got), "DONE") {
-		t.Error("the stream has an end that the upstream did not send")
+		t.Error("the cut stream ends with [DONE], want no end that the upstream did not send")
 	}
 }
 
@@ -365,7 +365,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n", chatPath)
 	tp := textproto.NewReader(bufio.NewReader(c))
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "100") {
-		t.Fatalf("no 100: %q %v", line, err)
+		t.Fatalf("the first answer is %q with the error %v, want status 100", line, err)
 	}
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)

@@ -73,7 +73,7 @@ func TestSideRequestsPassUnchanged(t *testing.T) {
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, h, string(b))
 		if got := up.last(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("skip %q and yet changed or not: %s", res.Header.Get("Precept-Skip"), got)
+			t.Errorf("Precept-Skip is %q, want a side request unchanged and another request changed: %s", res.Header.Get("Precept-Skip"), got)
 		}
 		return res.Header.Get("Precept-Skip")
 	}
@@ -193,14 +193,14 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 				session = res.Header.Get("Precept-Session")
 			}
 			if got := res.Header.Get("Precept-Session"); got != session {
-				t.Errorf("turn %d, try %d is in session %s, not %s", turn, try, got, session)
+				t.Errorf("turn %d, try %d is in session %s, want %s", turn, try, got, session)
 			}
 			if try == 2 {
 				s.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
-			t.Errorf("turn %d: the tries differ:\n%s", turn, strings.Join(bodies, "\n"))
+			t.Errorf("turn %d: the three tries differ, want equal bodies:\n%s", turn, strings.Join(bodies, "\n"))
 		}
 	}
 	loops, complete := 0, 0
@@ -210,7 +210,7 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 			complete++
 		}
 		if want := i/3 + 1; x.Turn != want {
-			t.Errorf("exchange %d is of turn %d, not %d", i, x.Turn, want)
+			t.Errorf("exchange %d is of turn %d, want %d", i, x.Turn, want)
 		}
 	}
 	if loops != 1 || complete != 3 {

@@ -107,7 +107,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 				t.Errorf("the counter of injections is %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
-				t.Errorf("%v sessions left out of the experiment, not %v", got, c.excluded)
+				t.Errorf("%v sessions left out of the experiment, want %v", got, c.excluded)
 			}
 		})
 	}
@@ -132,7 +132,7 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 			for turn := range 4 {
 				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())
 				if got := res.Header.Get("Precept-Session"); got != name {
-					t.Errorf("branch %d, turn %d is session %s, not %s", i, turn, got, name)
+					t.Errorf("branch %d, turn %d is session %s, want %s", i, turn, got, name)
 				}
 				a.next(callOf(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
 			}

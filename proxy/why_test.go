@@ -129,7 +129,7 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 			res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 			for _, want := range append(c.want, "precept_error") {
 				if !strings.Contains(string(body), want) {
-					t.Errorf("%s does not contain %q", body, want)
+					t.Errorf("the error is %s, want %q in it", body, want)
 				}
 			}
 			if res.StatusCode != http.StatusBadGateway || strings.Contains(string(body), "canary") {

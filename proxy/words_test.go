@@ -109,7 +109,7 @@ func (p *scene) extends(what string, before, now []string) {
 	p.t.Helper()
 	for i, m := range before {
 		if i >= len(now) || now[i] != m {
-			p.t.Errorf("%s: item %d was sent as\n%s\nand is missing in the next request: %s", what, i, m, now)
+			p.t.Errorf("%s: the next request lacks item %d, want\n%s\nin %s", what, i, m, now)
 			return
 		}
 	}

@@ -125,7 +125,7 @@ func TestOptedOutSessionShowsNoWork(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.commits(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("without learning: %+v", p)
+		t.Errorf("feedback without learning has the answer %+v, want 404", p)
 	}
 }
 

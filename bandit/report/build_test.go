@@ -168,7 +168,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q or Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Helps {
-		t.Fatalf("alone it should be proven: E %v", r.EHelps)
+		t.Fatalf("a single lesson has the evidence %v, want proven without the other lessons", r.EHelps)
 	}
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
@@ -411,11 +411,11 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
-			t.Errorf("%s is wider than the day before", d.Date)
+			t.Errorf("the interval of %s is wider than the day before, want narrower", d.Date)
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
-		t.Error("the last band is not the row")
+		t.Errorf("the last day is %+v, want the numbers of the row", last)
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
 		t.Errorf("got %v picks a week, want %v", r.PerWeek, 7*100*27/28.0)

@@ -117,7 +117,7 @@ func TestRealEffectsAreFound(t *testing.T) {
 	}
 	for _, l := range last.Lessons[2:] {
 		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
-			t.Errorf("%s has no effect, and got %s", l.Slug, l.Verdict)
+			t.Errorf("lesson %s without an effect has the verdict %s, want no proof", l.Slug, l.Verdict)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("equal shares are no fault")
+		t.Error("equal shares raise an alarm, want none")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {

@@ -124,7 +124,7 @@ func TestForecast(t *testing.T) {
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("Forecast accepted the goal %+v", bad)
+			t.Errorf("Forecast accepted the goal %+v, want an error", bad)
 		}
 	}
 	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {

@@ -46,7 +46,7 @@ func untilShare(t *testing.T, right func(percent uint64) bool) uint64 {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatal("the share does not come")
+	t.Fatal("the share of the collector is unchanged after the wait, want the share of the live heap")
 	return 0
 }
 

@@ -80,6 +80,6 @@ func TestRefusedFeedbackIsNotRepeated(t *testing.T) {
 		t.Errorf("after an interrupt the error is %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
-		t.Errorf("an address without a scheme: %v", err)
+		t.Errorf("an address without a scheme gives the error %v, want a refusal", err)
 	}
 }

@@ -37,10 +37,10 @@ func TestMeasureDisplacesOnlyTheEarlierVersionOfTheSameFile(t *testing.T) {
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "/shop/CLAUDE.md") {
-		t.Errorf("another file with the same name: %+v; expected a refusal that names the first file", a)
+		t.Errorf("another file with the same name: %+v, want a refusal that names the first file", a)
 	}
 	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
-		t.Errorf("an edited file: %+v; expected the edited section and the displaced one", a)
+		t.Errorf("an edited file: %+v, want the edited section and the displaced one", a)
 	}
 }
 
@@ -55,10 +55,10 @@ func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "--picks") {
-		t.Errorf("without a plan: %+v; expected a refusal that names --picks", a)
+		t.Errorf("without a plan: %+v, want a refusal that names --picks", a)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
-		t.Errorf("with a plan: %+v; expected a registration", a)
+		t.Errorf("with a plan: %+v, want a registration", a)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		for _, name := range []string{"Style", "Keys", "Tests"} {
 			removed := strings.Contains(c.removed, name)
 			if strings.Contains(out.String(), "# removed: "+name+": non-inferior") != removed || strings.Contains(out.String(), "-## "+name+"\n") != removed {
-				t.Errorf("margin %.2f, force %t: the proposal is\n%s\nexpected the removal of %q only", c.margin, c.force, out.String(), c.removed)
+				t.Errorf("margin %.2f, force %t: the proposal is\n%s\nwant the removal of %q only", c.margin, c.force, out.String(), c.removed)
 			}
 		}
 		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {

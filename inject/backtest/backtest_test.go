@@ -69,7 +69,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
-			t.Errorf("%q is not in the result: %s", want, reasons)
+			t.Errorf("the result lacks %q, want it in %s", want, reasons)
 		}
 	}
 	for i := range 100 { // as many reasons as phrases

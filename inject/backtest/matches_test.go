@@ -139,7 +139,7 @@ func TestTagsOfTheConfigurationMatch(t *testing.T) {
 		t.Errorf("got %+v, want Fired = 2, Words = %+v and empty Silent", r, want)
 	}
 	if r := ran(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
-		t.Errorf("without a tagger: %+v", r)
+		t.Errorf("without a tagger the result is %+v, want no match and a silent lesson", r)
 	}
 }
 

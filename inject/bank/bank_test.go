@@ -204,7 +204,7 @@ func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 		t.Errorf("the lesson has %d references and the state %s, want 50 and active", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("a missing lesson: %v", err)
+		t.Errorf("evidence for an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	}
 	_, err = b.Put(t.Context(), "three.md", file(t, "three"), "me")
 	if err == nil || !strings.Contains(err.Error(), "the lessons are written") || errors.Is(err, bank.ErrChanged) {
-		t.Errorf("a log that cannot be written: %v", err)
+		t.Errorf("with a log that cannot be written the error is %v, want \"the lessons are written\"", err)
 	}
 	if got := slugs(t, b); got != "one three two" {
 		t.Errorf("the lessons are %s, want \"one three two\"", got)

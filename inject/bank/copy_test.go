@@ -114,7 +114,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 		t.Errorf("the index is %s, want by-hand and one: %v", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("the entry is not an event: %s", got)
+		t.Errorf("a lesson written by hand gives the events %s, want none", got)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
 		t.Errorf("restoring a second time ended with %v, want a refusal", err)
 	}
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("a missing lesson: %v", err)
+		t.Errorf("retiring an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
 	}
 	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
 		t.Errorf("the log says %s, want %s", got, want)

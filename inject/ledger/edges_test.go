@@ -174,14 +174,14 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	for label, n := range map[string]int{"**File:**": 0, "**Error Summary:**": 0, "**Corrective Rule:**": 0, "**Cause:**": 1, "**Resolution:**": 1, "**Intent ID:**": 1} {
 		text := []byte(without(label))
 		if got := ledger.Entries(text); len(got) != n {
-			t.Errorf("without %s: %+v", label, got)
+			t.Errorf("without %s the entries are %+v, want %d", label, got, n)
 		}
 		for _, l := range ledger.Lessons(text) {
 			if strings.Contains(l.Advice, "Why:") != (label != "**Cause:**") || strings.Contains(l.Advice, "What mended it:") != (label != "**Resolution:**") {
-				t.Errorf("without %s the advice is %q", label, l.Advice)
+				t.Errorf("without %s the advice is %q, want it without this part", label, l.Advice)
 			}
 			if ref := l.Evidence[0].Ref; ref != map[bool]string{true: ledger.FileName, false: "INT-1"}[label == "**Intent ID:**"] {
-				t.Errorf("without %s the evidence is %q", label, ref)
+				t.Errorf("without %s the evidence is %q, want the name of the ledger or none", label, ref)
 			}
 		}
 	}

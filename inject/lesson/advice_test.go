@@ -35,7 +35,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n\n"), "\n")
 	for i, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") || strings.TrimSpace(line[4:]) == "" {
-			tb.Fatalf("line %d has lost its prefix: %q", i, line)
+			tb.Fatalf("line %d lacks its prefix, want \" | \" and text: %q", i, line)
 		}
 	}
 	for i, line := range lines[1 : len(lines)-1] {
@@ -189,7 +189,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 			}
 		}
 		if !hasDelimiter(v) && !hasDelimiter(visible(stripANSI(stripComments(v)))) {
-			t.Errorf("%q is not seen", v)
+			t.Errorf("%q holds no delimiter by the check, want a delimiter", v)
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {

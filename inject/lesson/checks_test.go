@@ -172,7 +172,7 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	}
 	empty := advised("empty", "", trig)
 	if got := codes(lint(NewBook([]*Lesson{empty}))); !slices.Equal(got, []string{"warning no_advice "}) {
-		t.Errorf("no advice: %q", got)
+		t.Errorf("a lesson without advice has the findings %q, want one warning", got)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		l := mustParse(t, "x.md", sample)
 		edit(l)
 		if _, err := Format(l); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: Format accepted the value, want an error", name)
 		}
 	}
 	g := mustParse(t, "some-lesson.md", gptmeSample)

@@ -97,7 +97,7 @@ func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), `select \\* from`) || !strings.Contains(string(text), "patterns:") {
-		t.Errorf("the literal star is lost:\n%s", text)
+		t.Errorf("the literal star is lost, want \\\\*:\n%s", text)
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {

@@ -344,7 +344,7 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 func TestPairsOfWordsHaveTheMeaningOfOneWord(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
 		if stems := stemsOf(pair); !slices.Contains(stems, likeStem(word)) {
-			t.Errorf("%q has the stems %q, without %q", pair, stems, word)
+			t.Errorf("%q has the stems %q, want %q among them", pair, stems, word)
 		}
 	}
 }

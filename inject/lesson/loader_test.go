@@ -88,7 +88,7 @@ func TestLoad(t *testing.T) {
 func TestLoadOfNoFilesIsEmpty(t *testing.T) {
 	b, problems, err := lesson.Load(filepath.Join(t.TempDir(), "missing"))
 	if err != nil || len(problems) != 0 || b.Len() != 0 {
-		t.Errorf("a missing directory: %v %v", problems, err)
+		t.Errorf("a missing directory gives %v %v, want no lesson and no problem", problems, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "x")

@@ -213,7 +213,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 		t.Error("an unknown slug has a state, want none")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
-		t.Error("the listing is not complete")
+		t.Errorf("the book lists %d lessons, want %d", len(b.Lessons()), len(lessons))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestBookHash(t *testing.T) {
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == same {
-		t.Error("a state does not change the hash")
+		t.Error("with another state the hash is the same, want another")
 	}
 	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
 		t.Error("the empty book has the hash of another book or matches, want neither")

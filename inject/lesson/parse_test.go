@@ -80,7 +80,7 @@ func TestParseGptme(t *testing.T) {
 		t.Errorf("the lines are %q, want %q", got, want)
 	}
 	if got := fired(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
-		t.Error("does not fire")
+		t.Errorf("the lessons %q fire, want one", got)
 	}
 	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {
 		raw := strings.Replace(gptmeSample, "status: active", "status: "+status, 1)
@@ -91,7 +91,7 @@ func TestParseGptme(t *testing.T) {
 	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
 		raw := strings.Replace(gptmeSample, "status: active", bad, 1)
 		if _, err := Parse("some-lesson.md", []byte(raw)); err == nil {
-			t.Errorf("%s: accepted", bad)
+			t.Errorf("Parse accepted %s, want an error", bad)
 		}
 	}
 	if _, err := Parse("42.md", []byte(gptmeSample)); err == nil {
@@ -185,7 +185,7 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		l, err := Parse("x.md", []byte(raw))
 		if err == nil {
-			t.Errorf("%s: accepted %+v", name, l)
+			t.Errorf("%s: Parse accepted %+v, want an error", name, l)
 			continue
 		}
 		var faults Faults
@@ -237,7 +237,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var faults Faults
 			if !errors.As(err, &faults) || len(faults) == 0 {
-				t.Fatalf("a refusal without faults: %v", err)
+				t.Fatalf("the error is %v, want faults", err)
 			}
 			return
 		}

@@ -46,7 +46,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
 	if err != nil || plain.AboutError() || plain.ContentHash != l.ContentHash {
-		t.Errorf("%v: without the list %+v", err, plain)
+		t.Errorf("without the list the lesson is %+[2]v, want no error kind and the same hash: %[1]v", err, plain)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
 	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
 		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", began); err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("%s is accepted, want an error", name)
 		}
 	}
 	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", began); err == nil || !strings.Contains(err.Error(), "prevents") {

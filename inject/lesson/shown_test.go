@@ -142,7 +142,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("the lessons that fire are %v, want 2 with the other first", hits)
 	}
 	if text := book.Text(first); text != book.Text(first) {
-		t.Error("a lesson is rendered twice")
+		t.Error("two calls of Text render the lesson twice, want one text")
 	}
 	texts := lesson.NewTexts("bank")
 	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(person("look-twice", "", "")), "_archive/old-one.md": nil})

@@ -17,7 +17,7 @@ func starter(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("load: %v %v", err, problems)
+		t.Fatalf("the starter lessons have the problems %[2]v, want none: %[1]v", err, problems)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("got %d lessons, want at least 12", b.Len())
@@ -74,7 +74,7 @@ func TestStarterLessonsFire(t *testing.T) {
 	b := starter(t)
 	for _, l := range b.Lessons() {
 		if len(samples[l.Slug]) == 0 {
-			t.Errorf("%s: no sample", l.Slug)
+			t.Errorf("%s has no sample, want at least one", l.Slug)
 		}
 		for _, s := range samples[l.Slug] {
 			q := Query{}
@@ -85,7 +85,7 @@ func TestStarterLessonsFire(t *testing.T) {
 				q.Errors = []ErrorText{failure("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
-				t.Errorf("%s does not fire on %+v", l.Slug, s)
+				t.Errorf("%s does not match, want a match of %+v", l.Slug, s)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 			t.Errorf("%s: got %v, want no error", l.Slug, err)
 		}
 		if back, err := Format(l); err != nil || string(back) != l.Raw {
-			t.Errorf("%s: does not round trip: %v", l.Slug, err)
+			t.Errorf("%s is written as another text, want its own bytes: %v", l.Slug, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {

@@ -97,7 +97,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		}
 		switch {
 		case c.fault == "" && (book.Len() != 2 || report != ""):
-			t.Errorf("%s is not active: %s", c.name, report)
+			t.Errorf("%s is not active, want active: %s", c.name, report)
 		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
 			t.Errorf("%s: got the problem %q, want %q", c.name, report, c.fault)
 		}

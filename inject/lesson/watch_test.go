@@ -318,7 +318,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 			book, problems, err := w.Load()
 			if err != nil || len(problems) > 0 || book.Len() != 1 {
-				t.Fatalf("load: %v %v", problems, err)
+				t.Fatalf("the load gives %d lessons and the problems %v, want 1 and none: %v", book.Len(), problems, err)
 			}
 			if changes {
 				writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))

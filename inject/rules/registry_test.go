@@ -25,7 +25,7 @@ func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
 		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("a missing registry gives %+v, %v; expected an empty one", r, err)
+		t.Fatalf("a missing registry gives %+v, %v, want an empty one", r, err)
 	}
 	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -33,7 +33,7 @@ func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
 		}
 	}
 	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
-		t.Error("an error of the change is lost")
+		t.Error("an error of the change is lost, want the error")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
@@ -133,7 +133,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 			}
 		}
 		if got != c.want {
-			t.Errorf("%s: got %q; expected %q", c.name, got, c.want)
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	s.Add([]wire.Passage{{Text: "You are an agent."}}, 5, 500)
 	files := s.Files()
 	if len(files) != 1 {
-		t.Fatalf("%d files; expected 1", len(files))
+		t.Fatalf("%d files, want 1", len(files))
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {

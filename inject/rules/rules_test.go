@@ -57,11 +57,11 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 		for agent, prompt := range frames(file) {
 			found := rules.Find(prompt)
 			if len(found) == 0 {
-				t.Errorf("%s: no rules file found", agent)
+				t.Errorf("%s: no rules file is found, want one", agent)
 				continue
 			}
 			if got := prompt[found[0].Start:found[0].End]; got != file {
-				t.Errorf("%s: the content is %q; expected %q", agent, got, file)
+				t.Errorf("%s: the content is %q, want %q", agent, got, file)
 			}
 			if !rules.IsName(found[0].Name) {
 				t.Errorf("%s: the name is %q, want the name of a rules file", agent, found[0].Name)
@@ -97,7 +97,7 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 				want = nil
 			}
 			if at := rules.LocateFramed(prompt+words, lines); !slices.Equal(at, want) {
-				t.Errorf("%s: located at %v; expected %v, before %q", agent, at, want, after)
+				t.Errorf("%s: located at %v, want %v, before %q", agent, at, want, after)
 			}
 		}
 	}
@@ -136,11 +136,11 @@ func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
 			title, _, _ := strings.Cut(strings.TrimPrefix(content, "# Rules of "), "\n")
 			begin, end := "# Rules of "+title+"\n\nA shop.\n\n## Part\n\nText of "+title, "\n\nSee @docs/more.md"
 			if head, _, _ := strings.Cut(content, end); head != begin {
-				t.Errorf("%s: the content of %s is %q; expected %q", agent, f.Name, content, begin)
+				t.Errorf("%s: the content of %s is %q, want %q", agent, f.Name, content, begin)
 			}
 		}
 		if !slices.Equal(names, want) {
-			t.Errorf("%s: found %q; expected %q", agent, names, want)
+			t.Errorf("%s: found %q, want %q", agent, names, want)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestSplit(t *testing.T) {
 		{"a hash without a blank is no heading", "#tag\nx", "intro"},
 	} {
 		if got := strings.Join(sectionsOf(c.file), "|"); got != c.want {
-			t.Errorf("%s: got %s; expected %s", c.name, got, c.want)
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestSplitMarksSectionsWithoutAPlaceOfTheirOwn(t *testing.T) {
 	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
 	for name, w := range want {
 		if got[name] != w {
-			t.Errorf("%s: empty, whole, twice = %s; expected %s", name, got[name], w)
+			t.Errorf("%s: empty, whole, twice = %s, want %s", name, got[name], w)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestTheOnlyContentOfAFileIsTheWholeFile(t *testing.T) {
 		sections := rules.Split(file)
 		for _, i := range rules.Units(sections) {
 			if s := &sections[i]; s.Whole != want {
-				t.Errorf("%q: the section %s holds the whole file: %t; expected %t", file, s.Name, s.Whole, want)
+				t.Errorf("%q: the section %s holds the whole file: %t, want %t", file, s.Name, s.Whole, want)
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 			got = append(got, c.text[s.Start:s.End])
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with joints %v: got %q; expected %q", c.text, c.joints, got, c.want)
+			t.Errorf("%q with joints %v: got %q, want %q", c.text, c.joints, got, c.want)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestForbids(t *testing.T) {
 		{"Nevertheless, be brief.", ""},
 	} {
 		if got := rules.Forbids(c.text); got != c.want {
-			t.Errorf("%q: got %q; expected %q", c.text, got, c.want)
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestWidenIsLinearInTheBullets(t *testing.T) {
 	at := strings.Index(text, "Use tabs.")
 	cuts := rules.Widen(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
 	if heading := (rules.Span{Start: strings.Index(text, "## Style"), End: strings.Index(text, "## Rules")}); !slices.Contains(cuts, heading) {
-		t.Errorf("the cuts are %v; expected the heading %v", cuts, heading)
+		t.Errorf("the cuts are %v, want the heading %v", cuts, heading)
 	}
 }
 
@@ -334,7 +334,7 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{"", nil, rules.Span{}, false},
 	} {
 		if got := rules.Empties(c.text, c.joints, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with the joints %v and the cut %v: got %t; expected %t", c.text, c.joints, c.cut, got, c.want)
+			t.Errorf("%q with the joints %v and the cut %v: got %t, want %t", c.text, c.joints, c.cut, got, c.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 	}
 	few, more := cpuOf(t, scan(2_000)), cpuOf(t, scan(16_000))
 	if more > 28*few {
-		t.Errorf("2,000 sections take %v, and 16,000 take %v; expected about 8 times as long", few, more)
+		t.Errorf("2,000 sections take %v, and 16,000 take %v, want about 8 times as long", few, more)
 	}
 	twice := 0
 	for _, s := range rules.Split(many(2_000)) {
@@ -67,6 +67,6 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 		}
 	}
 	if twice != 1_000 {
-		t.Errorf("%d of 2000 sections occur twice; expected 1000", twice)
+		t.Errorf("%d of 2000 sections occur twice, want 1000", twice)
 	}
 }

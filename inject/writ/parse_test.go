@@ -176,7 +176,7 @@ func FuzzWrit(f *testing.F) {
 				t.Fatalf("the command is too long, want at most %d characters of signature and %d of text: %+v", writ.MaxSignature, writ.MaxText, c)
 			}
 			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
-				t.Fatalf("no lesson: %+v", c)
+				t.Fatalf("the command creates no lesson, want signature and text: %+v", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {

@@ -30,7 +30,7 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 		}
 	}
 	if _, err := file.Read(at("nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("reading a missing file gives %v, want %v", err, fs.ErrNotExist)
 	}
 	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("a directory: got error %v, want syscall.EISDIR", err)

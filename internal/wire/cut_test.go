@@ -94,7 +94,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		t.Fatalf("the cut body is not JSON: %s", out)
 	}
 	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
-		t.Fatalf("the restored body is %s; expected %s", back, r.Body)
+		t.Fatalf("the restored body is %s, want %s", back, r.Body)
 	}
 	want := p.Text[:from] + p.Text[to:]
 	again, err := Parse(r.Dialect, out)
@@ -104,7 +104,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	texts := again.Head()
 	if want == "" { // an empty passage is no passage
 		if len(texts) != len(head)-1 {
-			t.Fatalf("%d passages; expected %d", len(texts), len(head)-1)
+			t.Fatalf("%d passages, want %d", len(texts), len(head)-1)
 		}
 		return cuts
 	}
@@ -112,7 +112,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		return cuts // two halves of a character may meet where the text between them was
 	}
 	if got := texts[which%len(head)].Text; got != want {
-		t.Fatalf("the passage is %q; expected %q", got, want)
+		t.Fatalf("the passage is %q, want %q", got, want)
 	}
 	return cuts
 }

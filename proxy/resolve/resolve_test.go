@@ -176,7 +176,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 		t.Errorf("the two sessions of a run have the units %p and %p, want one unit with two members", one.Unit, two.Unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
-		t.Error("feedback does not find the run")
+		t.Error("the run has no echo for feedback, want one")
 	}
 }
 

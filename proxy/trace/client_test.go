@@ -137,7 +137,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				begun := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(begun) || len(a.at) != 1 {
-					t.Errorf("%d requests, the stop took %v: %v", len(a.at), time.Since(begun), err)
+					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error at once", len(a.at), time.Since(begun), err)
 				}
 			})
 		})
@@ -183,7 +183,7 @@ func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
-			t.Fatalf("%d spans were rejected", r.spans)
+			t.Fatalf("%d spans were rejected, want at least 1", r.spans)
 		}
 	})
 }
@@ -194,10 +194,10 @@ func TestBoundedTextIsAValidPrefix(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := bounded(text)
 		if len(got) > maxTextBytes || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
-			t.Fatalf("%q became %q", text, got)
+			t.Fatalf("%q became %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
 		}
 		if len(text)-len(got) > 0 && len(got) <= maxTextBytes-utf8.UTFMax {
-			t.Fatalf("%d bytes were cut to %d", len(text), len(got))
+			t.Fatalf("%d bytes were cut to %d, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 			return // the tracer has given up
 		}
 		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
-			t.Errorf("not OTLP: %s %s", r.URL.Path, r.Header)
+			t.Errorf("the collector got %s with the header %s, want spans of OTLP", r.URL.Path, r.Header)
 		}
 		c.mu.Lock()
 		c.requests++
@@ -86,7 +86,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute")
+			t.Fatal("the condition is false after a minute, want true")
 		}
 	}
 }
@@ -146,16 +146,16 @@ func TestSpanArrives(t *testing.T) {
 	})
 	stop()
 	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
-		t.Fatalf("%d spans, sent %d, dropped %d", len(c.spans), tr.Sent(), tr.Dropped())
+		t.Fatalf("the collector got %d spans, want 1; sent %d, want 1; dropped %d, want 0", len(c.spans), tr.Sent(), tr.Dropped())
 	}
 	s := c.spans[0]
 	id := fmt.Sprintf("%x", s.GetSpanId())
 	if s.GetName() != "chat m1" || s.GetKind() != wire.Span_SPAN_KIND_CLIENT || fmt.Sprintf("%x", s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" ||
 		fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetTraceState() != "a=b" {
-		t.Errorf("span %v", s)
+		t.Errorf("the span is %v, want the client span chat m1 in the trace of the request", s)
 	}
 	if s.GetStartTimeUnixNano() != uint64(begun.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
-		t.Errorf("from %d to %d", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano())
+		t.Errorf("the span begins at %d and ends at %d, want %d and 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), begun.UnixNano())
 	}
 	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
 		t.Errorf("forwarded %q, want %q", got, want)
@@ -172,10 +172,10 @@ func TestSpanArrives(t *testing.T) {
 		}
 	}
 	if _, there := got["gen_ai.usage.output_tokens"]; there || c.headers.Get("Authorization") != "Bearer k" {
-		t.Errorf("attributes %v, headers %v", got, c.headers)
+		t.Errorf("the span has the attributes %v and the header %v, want no output tokens and the key k", got, c.headers)
 	}
 	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
-		t.Errorf("resource %v", r)
+		t.Errorf("the resource is %v, want precept with the version v9", r)
 	}
 }
 
@@ -210,11 +210,11 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		}
 		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
 		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
-			t.Errorf("%s: sampled %v", tc.name, span != nil)
+			t.Errorf("%s: sampled: %v, want %v", tc.name, span != nil, tc.sampled)
 		}
 		span.Forward(t.Context(), h)
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
-			t.Errorf("%s: forwarded %q", tc.name, h)
+			t.Errorf("%s: the forwarded header is %q, want a changed parent: %t", tc.name, h, tc.changed)
 		}
 		span.End(time.Unix(2, 0), &Facts{})
 	}
@@ -241,11 +241,11 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-maxSpans {
-		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, maxSpans)
+		t.Errorf("%d of %d spans were dropped, want all but %d", d, all, maxSpans)
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("sent %d, dropped %d of %d, logged %q", tr.Sent(), tr.Dropped(), all, reports)
+		t.Errorf("sent %d, want 0; dropped %d of %d, want all with a line in the log: %q", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 
@@ -304,10 +304,10 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("%d requests, sent %d, dropped %d, logged %q", c.requests, tr.Sent(), tr.Dropped(), reports)
+				t.Errorf("%d requests, want %d; sent %d, want %d; dropped %d, want %d; log %q", c.requests, tc.requests, tr.Sent(), tc.sent, tr.Dropped(), tc.dropped, reports)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
-				t.Errorf("got the report %q", reports)
+				t.Errorf("the reports are %q, want %q", reports, tc.reports)
 			}
 		})
 	}
@@ -330,10 +330,10 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 		t.Errorf("got %q, want got[\"gen_ai.request.model\"] = %q, got[\"gen_ai.response.finish_reasons\"] = `[\"\\xff\"]` and len(got[\"gen_ai.response.model\"]) = mostText", got, strings.Repeat("ä", maxTextBytes/2))
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
-		t.Errorf("status %v, attributes %v", c.spans[0].GetStatus(), got)
+		t.Errorf("the status is %v and the attributes are %v, want an error with 503", c.spans[0].GetStatus(), got)
 	}
 	if _, there := got["gen_ai.conversation.id"]; there {
-		t.Error("a turn that is not known has a session")
+		t.Error("an unknown turn has a session, want none")
 	}
 }
 

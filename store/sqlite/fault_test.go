@@ -275,7 +275,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, session.ErrParkingFull) || have != want {
-				t.Errorf("%s: %d were taken, not %d: %v", tenant, have, want, err)
+				t.Errorf("%s: %d were taken, want %d: %v", tenant, have, want, err)
 			}
 			return
 		}

@@ -57,7 +57,7 @@ func (a *agent) load(t *testing.T) {
 		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,
 	} {
 		if got[name] != want {
-			t.Errorf("%s is %d, not %d", name, got[name], want)
+			t.Errorf("the counter %s is %d, want %d", name, got[name], want)
 		}
 	}
 	if n := got["precept_fail_open_total"]; n > 0 { // a look-up has 25 ms, and fifty programs may take the machine for longer
@@ -108,7 +108,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 		t.Errorf("%d conversations are %d sessions, %d with a first request; want %d each", len(owner), n, len(first), crowd)
 	}
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
-		t.Errorf("%d conversations were warned of their loop, not %d", len(loops), want)
+		t.Errorf("%d conversations were warned of their loop, want %d", len(loops), want)
 	}
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }

@@ -185,7 +185,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {
 		if n := got[name] + counted[name]; n != want {
-			t.Errorf("%s is %d, not %d", name, n, want)
+			t.Errorf("the counter %s is %d, want %d", name, n, want)
 		}
 	}
 }

@@ -41,6 +41,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	if strconv.Itoa(status) != args[0] {
-		ts.Fatalf("%v ends with %d, not %s", args[1:], status, args[0])
+		ts.Fatalf("%v ends with %d, want %s", args[1:], status, args[0])
 	}
 }

@@ -120,11 +120,11 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 					success++
 				case "RESULT: failure":
 				default:
-					t.Fatalf("ticket %d: %q", i, text)
+					t.Fatalf("ticket %d is answered with %q, want a success or a failure", i, text)
 				}
 			}
 			if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
-				t.Errorf("%v successes, %v expected", success, expected)
+				t.Errorf("got %v successes, want %v", success, expected)
 			}
 			s := u.Score()
 			if math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {

@@ -105,7 +105,7 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 		}
 	}
 	if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
-		t.Errorf("%v successes, %v expected", success, expected)
+		t.Errorf("got %v successes, want %v", success, expected)
 	}
 	without /= n
 	for i, l := range w.Truths {

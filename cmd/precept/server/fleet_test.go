@@ -130,7 +130,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis.Kill()
 	again := starts(t, source)
 	if again.console.contains("the salt of the fleet is unknown") || !lessonInjected(again) {
-		t.Error("the copy of the keys is not used")
+		t.Error("the copy of the keys is not in use, want a lesson without Redis")
 	}
 	if keysOf(t, source) != known {
 		t.Error("the copy of the keys differs from the keys of the server")

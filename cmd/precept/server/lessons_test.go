@@ -78,7 +78,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		return strings.Contains(page, made.ID)
 	})
 	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
-		t.Error("its page does not show the block")
+		t.Error("the page of the lesson lacks the block, want its text")
 	}
 	if m.got(l, "coder", "a zebra", "Use grep first.") {
 		t.Error("a lesson without an approval is active")
@@ -202,7 +202,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("nobody", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // as it is
-		t.Errorf("a missing lesson: %v", err)
+		t.Errorf("approving an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {

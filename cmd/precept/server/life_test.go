@@ -273,7 +273,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Errorf("the log does not say %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {
-				t.Error("its data directory is not locked")
+				t.Error("the data directory of a running server is not locked, want a lock")
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {

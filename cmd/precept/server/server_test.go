@@ -132,7 +132,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s does not appear", what)
+			t.Fatalf("%s is missing after the wait, want it", what)
 		}
 	}
 }

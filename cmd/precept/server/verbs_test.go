@@ -72,7 +72,7 @@ func TestVerbOpensBankWithItsRules(t *testing.T) {
 		}
 	}
 	if kinds := server.Keys("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("a key is not found")
+		t.Error("Keys found no key in a token, want one kind")
 	}
 	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
 		t.Errorf("the address of a person counts as a secret: %v, want none", kinds)
@@ -151,7 +151,7 @@ func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 	cfg := loaded(t, flags(t, nil))
 	tools := outside()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("reading a missing file: %v", err)
+		t.Errorf("opening a missing file gives %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {

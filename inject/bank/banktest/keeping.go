@@ -79,7 +79,7 @@ func archive(t *testing.T, d *desk) {
 		t.Fatalf(`got error %v, l %+v, want no error, l.State = %q and d.state(t, "one") = %q`, err, l, lesson.Active, lesson.Active)
 	}
 	if old, _, _ := d.Bank.Archived(t.Context()); len(old) != 0 {
-		t.Errorf("%d are still archived", len(old))
+		t.Errorf("%d lessons are archived after the restoration, want 0", len(old))
 	}
 	for _, err := range []error{retire("nobody"), func() error { _, err := restore("nobody"); return err }()} {
 		if !errors.Is(err, bank.ErrNoLesson) {
@@ -176,7 +176,7 @@ func floods(t *testing.T, d *desk) {
 		want          int
 	}{{"acme", "a", 5}, {"acme", "a", 0}, {"acme", "b", 3}, {"acme", "c", 0}, {"other", "a", 5}} {
 		if got := write(c.tenant, c.agent, 9); got != c.want {
-			t.Errorf("%s/%s wrote %d, not %d", c.tenant, c.agent, got, c.want)
+			t.Errorf("%s/%s wrote %d, want %d", c.tenant, c.agent, got, c.want)
 		}
 	}
 	d.now = d.now.Add(time.Hour)

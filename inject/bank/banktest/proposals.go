@@ -160,7 +160,7 @@ func refusals(t *testing.T, d *desk) {
 		d.expect(t, err, c.code)
 	}
 	if got := d.events(t); got[len(got)-1] != "refuse  >" {
-		t.Errorf("the refusals are not noted: %q", got)
+		t.Errorf("the log is %q, want the refusal as its last event", got)
 	}
 	// A suspect lesson in a file is approved only with force.
 	l := draft("suspect")
