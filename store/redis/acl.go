@@ -12,11 +12,13 @@ import (
 // deniedCommand finds the command in the error of a command outside of a script.
 var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
 
-// The place in the error of a script: a line, and the digest of the script.
 var (
-	scriptLine   = regexp.MustCompile(`@user_script: ?(\d+)`)
+	// scriptLine finds the line of the script in the error of a script.
+	scriptLine = regexp.MustCompile(`@user_script: ?(\d+)`)
+	// scriptDigest finds the digest of the script in the error of a script.
 	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
-	scriptCall   = regexp.MustCompile(`call\('([A-Z]+)'`)
+	// scriptCall finds the command in a line of a script.
+	scriptCall = regexp.MustCompile(`call\('([A-Z]+)'`)
 )
 
 // withRemedy adds the remedy to an error of a refused command or certificate.
@@ -43,8 +45,8 @@ func (s *Store) nameRule(err error) error {
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
 }
 
-// scriptCommand returns the command at the place that the error of a script names; "": the error
-// names no place. The error of the server does not name the command.
+// scriptCommand returns the command in the line of the script that an error names; "": the error names
+// no line. The server names the line and not the command.
 func (s *Store) scriptCommand(text string) string {
 	at, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
 	if at == nil || sha == "" {

@@ -66,7 +66,7 @@ func lessonFits(name string, text []byte) error {
 	return nil
 }
 
-// change runs the script and returns the script's answer: the new version, "noted" or "changed".
+// change runs lessons.lua and returns its answer: the new version, "noted" or "changed".
 func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
 		return b.s.script(ctx, c, "lessons", location{}, args...).Text()
@@ -75,10 +75,10 @@ func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 
 func (b *Bank) channel() string { return b.s.commonKey("lessons") }
 
-// Times of a Watcher: a published change is active within a second, another change after the next
-// poll.
 const (
-	pollEvery        = 2 * time.Second
+	// pollEvery is the time between two polls of a Watcher. A poll finds a change whose message was lost.
+	pollEvery = 2 * time.Second
+	// resubscribeEvery is the time after which a silent subscription is checked.
 	resubscribeEvery = 5 * time.Second
 )
 
@@ -118,7 +118,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// A change before the subscription is found at the next look.
+		// The next poll finds a change before the subscription.
 		if reached := w.guarded(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(resubscribeEvery))

@@ -12,9 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Changes of counters, so that a replica adds the settlements of other replicas to its counters instead
-// of reading all counters again. Each shard keeps a log of its last settlements (settle.lua). Moved reads
-// the new entries of the logs, and Changes returns them.
+// A replica adds the settlements of other replicas to its own counters instead of reading all counters
+// again. Each shard keeps a log of its last settlements (settle.lua). Moved reads the new entries of the
+// logs, and Changes returns the entries.
 
 // maxPendingBytes bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
 // read completely.
@@ -27,10 +27,10 @@ type logged struct {
 	deltas string
 }
 
-// Changes returns the deltas that the reader's counters lack: the settlements since the last Counters or
-// Changes for the tenant, as Moved has read the deltas, without the steps that Settle has reported as
-// taken. A step whose answer was lost is among the deltas. ok is false if the deltas are incomplete:
-// read the Counters. Changes must not run during a Settle of the same Store.
+// Changes returns the deltas of the settlements that Moved has read since the last Counters or Changes for
+// the tenant. The deltas omit the steps that Settle of this Store has reported as applied, and include a
+// step whose answer was lost. ok is false if the deltas are incomplete: call Counters instead. Changes must
+// not run during a Settle of the same Store.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	return deltas, true
 }
 
-// omit deletes pending deltas. Lock mu.
+// omit deletes pending deltas. The caller holds mu.
 func (s *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logged) bool {
 		omitted := isOmitted(e)
@@ -64,13 +64,13 @@ func (s *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
 	}
 }
 
-// drop notes that the deltas of a tenant are incomplete. Lock mu.
+// drop notes that the deltas of a tenant are incomplete. The caller holds mu.
 func (s *progress) drop(tp *tenantProgress) {
 	tp.counted = nil
 	s.omit(tp, func(logged) bool { return true })
 }
 
-// forget notes that Redis may have lost settlements. Lock mu.
+// forget notes that Redis may have lost settlements. The caller holds mu.
 func (s *progress) forget() {
 	for i := range s.own {
 		s.own[i] = nil
@@ -81,14 +81,15 @@ func (s *progress) forget() {
 	}
 }
 
-// forgetCounted notes that Redis may have lost settlements.
+// forgetCounted calls progress.forget.
 func (s *Store) forgetCounted() {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	s.progress.forget()
 }
 
-// noteCounters notes that the counters of a tenant were read, each shard up to a number; nil: not exactly.
+// noteCounters notes that the counters of a tenant were read. upTo holds the number of the last settlement
+// in the counters of each shard; nil: the numbers are unknown.
 func (s *Store) noteCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -121,8 +122,8 @@ func (s *progress) settled(shards int) []int64 {
 	return out
 }
 
-// noteAnswers stores the numbers of the settlements of a plan that Redis has answered: the caller has their
-// deltas. A call without an answer may run later, and its deltas are read from the log.
+// noteAnswers stores the numbers of the answered settlements of a plan, because the caller has the deltas
+// of these settlements. A call without an answer may run later, and its deltas are read from the log.
 func (s *progress) noteAnswers(p *plan, shards int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

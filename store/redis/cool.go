@@ -26,7 +26,7 @@ const (
 type Cooler struct {
 	store *Store
 	group string
-	owner string // of the lease
+	owner string // owner of the lease
 
 	// The Cooler has checked all sessions that were last seen before from, except in the keyspaces of waiting.
 	from    string
@@ -150,7 +150,7 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 // for a settlement, "" without such a session.
 func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(place, "-")
-	from, last, same := k.position(ks), "", int64(0) // same: sessions up to last that were seen at the time from
+	from, last, same := k.position(ks), "", int64(0) // same: number of sessions that were seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, waits, err

@@ -33,7 +33,7 @@ type counterRow struct {
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
-		upTo := s.progress.settled(len(keyspaces)) // of a shard without counters, which one command finds
+		upTo := s.progress.settled(len(keyspaces)) // a shard without counters keeps this number
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		sums, exact := map[string]map[string]int64{}, true
 		groups := (len(used) + counterGroup - 1) / counterGroup
 		for g := range groups {
-			var group []int // of all nodes of a Cluster: neighbours are on the same node
+			var group []int // shards from all nodes of a Cluster: neighbouring shards are on the same node
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}
@@ -79,7 +79,7 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []ke
 	return shards, err
 }
 
-// readGroup reads the rows of some keyspaces, and the number of the last settlement in each keyspace. exact
+// readGroup reads the rows of some shards, and the number of the last settlement in each shard. exact
 // reports that the rows contain the settlements up to the numbers, and no others.
 func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
@@ -147,7 +147,7 @@ func toDeltas(sums map[string]map[string]int64) (list []trial.Delta, err error) 
 	return list, nil
 }
 
-// positions returns the positions of the counters in some keyspaces.
+// positions returns the number of the last settlement in each of some shards.
 func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
 	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
 		return p.HGet(ctx, keyspaces[i].lists+"t", "moved")
@@ -159,7 +159,7 @@ func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, s
 	return out, err
 }
 
-// readCounters reads the counters of some keyspaces, in few round trips over all keyspaces.
+// readCounters reads the counters of some shards into rows, many rows in one round trip.
 func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
 	type question struct {
 		part      int

@@ -35,8 +35,8 @@ var (
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
-// explain wraps an error of the server or the network in the sentinel on which callers act. Neither
-// text holds the password.
+// explain wraps an error of the server or the network in the sentinel error on which callers act. No text
+// of these errors holds the password.
 func explain(ctx context.Context, err error) error {
 	if err == nil || absent(err) {
 		return err
@@ -65,7 +65,7 @@ func explain(ctx context.Context, err error) error {
 // does not know the group.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// isClassified reports whether an error wraps a sentinel already.
+// isClassified reports whether an error wraps a sentinel error already.
 func isClassified(err error) bool {
 	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {

@@ -153,8 +153,8 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 }
 
 // OpenFeedback returns open sessions of a tenant with feedback, and all feedback of each, at most
-// limit. The sessions of a shard are in the order of their newest feedback, oldest first, from the place
-// after on: "", or the place last of the previous call. Each shard has an equal share of the limit.
+// limit. after is the last of the previous call, or "" at the first call. The sessions of a shard are in
+// the order of their newest feedback, oldest first. Each shard has an equal share of the limit.
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, places := s.keyspacesOf(tenant), parsePlaces(after)
@@ -163,7 +163,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 			return err
 		}
 		for shard, place := range places {
-			if latest[shard] < place { // the server has lost data, and the places start below after
+			if latest[shard] < place { // the server has lost data and gives lower places again: read the whole shard
 				delete(places, shard)
 			}
 		}
@@ -182,7 +182,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			places[shard] = latest[shard] // of the last page: later places belong to sessions that left the list
+			places[shard] = latest[shard] // at the last page: the sessions of later places have left the list
 			if len(page) == share {
 				places[shard] = int64(page[len(page)-1].Score)
 			}

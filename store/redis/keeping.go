@@ -55,8 +55,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.unindex(ctx, c, ks, trails)
 }
 
-// unindex deletes the index entries of deleted sessions of one keyspace, by the lists of the entries, and
-// then the lists.
+// unindex deletes the index entries of deleted sessions of one keyspace, and then the lists of the
+// entries. trails holds these lists by the members of the hash 'gone'.
 func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")

@@ -40,7 +40,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 	})
 }
 
-// NewestSamples returns a page of a tenant's samples likewise.
+// NewestSamples returns a page of a tenant's samples in the order of their first write, newest first.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return newest(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, before string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)

@@ -176,7 +176,7 @@ func (m *migrator) claim(ctx context.Context) error {
 	return err
 }
 
-// each calls fn for tenants, some at once.
+// each calls fn for each tenant, for up to migrateWorkers tenants at once.
 func (m *migrator) each(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(migrateWorkers)
@@ -269,8 +269,8 @@ func (m *migrator) placesOf(tenant string) (places string, isCopied bool) {
 	return places, isCopied
 }
 
-// copyTenant copies a tenant. The mark of a change is deleted before, so that a later change sets the mark. A tenant
-// whose copy fails stays among the changed tenants.
+// copyTenant copies a tenant. The mark of a change is deleted before the copy, so that a change during the copy sets
+// the mark again. A tenant whose copy fails stays among the changed tenants.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copied, tenant)

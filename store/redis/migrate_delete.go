@@ -20,7 +20,8 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		if err := m.claim(ctx); err != nil {
 			return err
 		}
-		err := m.s.do(ctx, "migrate", func(c client) error { // also for a replica that was paused for a long time
+		// A replica that was paused for a long time must not write into the old layout, so this freeze has no end.
+		err := m.s.do(ctx, "migrate", func(c client) error {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.old(tenant).base+"frozen", m.owner, 0)
 			})
@@ -53,8 +54,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// movedMark is the value of the key of the totals of a tenant that has moved: most calls of a release
-// without shards fail at the wrong type. The key 'frozen' refuses the calls of this release.
+// movedMark replaces the hash of the totals of a tenant that has moved. movedMark is a string, so that
+// most calls of a release without shards fail with WRONGTYPE. Calls of this release fail because of the
+// key 'frozen'.
 const movedMark = "the tenant has moved to shards"
 
 // deleteTenant deletes the keys of a tenant in the old layout.

@@ -26,7 +26,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			return failed
 		}
 		next := "end"
-		if len(list) == migratePage { // the sessions of the last time may be incomplete
+		if len(list) == migratePage { // more sessions may have the time of the last session
 			last := list[len(list)-1].Score
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)
@@ -71,20 +71,20 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 // kinds are the kinds of the keys of a session.
 const kinds = "sxmfk"
 
-// oldSession is a session as the old layout holds the session.
+// oldSession holds the values of a session in the old layout.
 type oldSession struct {
 	id        session.ID
 	dumps     [len(kinds)]*goredis.StringCmd
 	heads     *goredis.SliceCmd // h and w
-	unsettled *goredis.BoolCmd  // whether unsettled
-	scores    [3]*goredis.FloatCmd
+	unsettled *goredis.BoolCmd
+	scores    [3]*goredis.FloatCmd // scores in the lists seen, order and told
 	trail     *goredis.StringCmd
 	samples   *goredis.StringSliceCmd // fields of m
 	entries   *goredis.SliceCmd       // entries of the stream in m
-	begun     string                  // start, if due
+	begun     string                  // start of a due session; "": the session is not due
 }
 
-// copySessions copies sessions with their index entries, or deletes the copies of sessions that have left.
+// copySessions copies sessions with their index entries, and deletes the copies of deleted sessions.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.claim(ctx); err != nil {
@@ -174,8 +174,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies the index entries of sessions, as Write does: an entry of a session that has left is
-// deleted.
+// copyIndex copies the index entries of sessions before the sessions, as Write does. writeSessions deletes
+// the entries of deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
@@ -251,7 +251,7 @@ func (r *oldSession) lists() []any {
 	return append(args, r.begun, bit(r.unsettled.Val()))
 }
 
-// writeSessions writes sessions into the shards.
+// writeSessions writes sessions into the shards, and deletes the copies of deleted sessions.
 func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type copied struct {
 		trail   *goredis.StringCmd
@@ -281,7 +281,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 				pipe.RestoreReplace(ctx, key, 0, r.dumps[n].Val())
 			}
 		}
-		if r.scores[0].Err() != nil { // the session has left
+		if r.scores[0].Err() != nil { // the session was deleted
 			for trail := before[i].trail.Val(); len(trail) >= 9; trail = trail[9:] {
 				unindex.add(indexLocation(tenant, trail[1:9]), trail[:1], trail[1:9], id)
 			}

@@ -15,7 +15,7 @@ import (
 // copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	old, home := m.old(tenant).base, m.new(tenantLocation(tenant))
-	// An earlier call that was killed may have copied rows and parked feedback that have left.
+	// An earlier call that was killed may have copied rows and parked feedback that were deleted later.
 	for _, set := range []struct {
 		base   string
 		remove bool

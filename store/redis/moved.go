@@ -28,9 +28,9 @@ type shardPosition struct{ settled, order int64 }
 
 // tenantProgress is the position of a tenant.
 type tenantProgress struct {
-	settled  int64         // number of the last change of the counters, in progress.changes
+	settled  int64         // progress.changes at the last change of the counters
 	feedback map[int]int64 // newest place of feedback in each shard; nil: not read
-	places   string        // text of feedback
+	places   string        // feedback as text (formatPlaces); "": to be written
 	counted  []int64       // by shard: the settlements that the reader's counters contain; nil: unknown
 	pending  []logged      // settlements of other replicas after counted
 }
@@ -47,7 +47,7 @@ func (s *progress) tenant(name string) *tenantProgress {
 	return s.tenants[name]
 }
 
-// change gives the counters of a tenant a new position. Lock mu.
+// change gives the counters of a tenant a new position. The caller holds mu.
 func (s *progress) change(tp *tenantProgress) {
 	s.changes++
 	tp.settled = s.changes
@@ -69,9 +69,10 @@ func (s *progress) keepOnly(names []string) {
 }
 
 // Moved returns the positions of the counters and of the feedback on open sessions of the tenants that
-// the caller follows. A reader that has read a position need not read again. Moved returns other
-// tenants, too, that have changed since the last call, without a position; at the first call all
-// tenants with their positions. Moved reads the shards that have changed since the last call.
+// the caller follows. A caller that has read the data of a position need not read the data again. The
+// result also holds the other tenants that have changed since the last call, without a position. The
+// first call returns all tenants with their positions. Moved reads the shards that have changed since
+// the last call.
 func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -104,8 +105,8 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 	return out, err
 }
 
-// movedTenants does the work of Moved in the old layout, in which each tenant has own positions. Lock
-// s.progress.mu.
+// movedTenants does the work of Moved in the old layout, in which each tenant has own positions. The
+// caller holds s.progress.mu.
 func (s *Store) movedTenants(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
@@ -143,8 +144,8 @@ type shardChange struct {
 	from, to shardPosition
 }
 
-// readProgress reads the tenants that have changed in each shard, and adds the names to changed. Lock
-// s.progress.mu.
+// readProgress reads the tenants that have changed in each shard, and adds the names to changed. The
+// caller holds s.progress.mu.
 func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
 	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.lists+"t", "moved", "q")
@@ -180,7 +181,8 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	return nil
 }
 
-// readChanges reads the tenants and the settlements of the shards that have changed. Lock s.progress.mu.
+// readChanges reads the tenants and the settlements of the shards that have changed. The caller holds
+// s.progress.mu.
 func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shardChanges []shardChange, changed map[string]session.Position) error {
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}

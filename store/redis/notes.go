@@ -63,8 +63,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 
 // WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and
 // a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
-// transaction, with the keys of the tenant, where SessionNote finds the notes of sessions. These notes
-// then move to the keys of their sessions.
+// transaction. For this transaction the notes of sessions are stored under the keys of the tenant, where
+// SessionNote finds the notes, and then move to the keys of their sessions.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	p, home := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
@@ -103,7 +103,8 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 }
 
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the
-// lease. The Redis server measures the time; the parameter now is for stores without a shared clock.
+// lease. The Redis server measures the time; the unused parameter is the time for stores without a shared
+// clock.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
 	return n > 0, err

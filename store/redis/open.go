@@ -14,7 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of the client. The look-up of a request has a shorter one: limits.lookup_timeout, 45 ms.
+// Bounds of the client. A look-up that a request waits for has a shorter bound, limits.lookup_timeout
+// (45 ms).
 const (
 	dialTimeout = time.Second
 	ioTimeout   = 3 * time.Second
@@ -28,17 +29,18 @@ const (
 
 // Options configure a Store.
 type Options struct {
-	URL string // see ParseURL
+	// URL is the address of Redis, in one of the forms that parseURL lists.
+	URL string
 	// Now is the clock of the breaker.
 	Now func() time.Time
-	// Timeout bounds one command and its reply (3 s).
+	// Timeout bounds one command and its reply; 0: 3 s.
 	Timeout time.Duration
-	// MaxParked bounds the parked feedback of one tenant, in entries (100,000).
+	// MaxParked bounds the parked feedback of one tenant, in entries; 0: 100,000.
 	MaxParked int
-	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key
-	// (session.MaxFeedback).
+	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key; 0:
+	// session.MaxFeedback.
 	MaxFeedback int
-	// Shards is the number of shards of a store that is created (256). An existing store keeps its
+	// Shards is the number of shards of a store that is created; 0: 256. An existing store keeps its
 	// number.
 	Shards int
 }
@@ -48,8 +50,8 @@ type Store struct {
 	opt       Options
 	client    client
 	prefix    string
-	user      string                     // of the address
-	tlsParams tlsParams                  // of the address
+	user      string                     // user in the address
+	tlsParams tlsParams                  // TLS parameters in the address
 	scripts   map[string]*goredis.Script // by the names of their files
 
 	slow  breaker // breaker for operations of the recorder
@@ -59,7 +61,7 @@ type Store struct {
 	once     sync.Once
 	known    registered
 	epoch    atomic.Pointer[string] // last known epoch
-	shards   atomic.Int64           // number of shards of each tenant; 0: not read yet
+	shards   atomic.Int64           // number of shards of the store; 1: the old layout, 0: not read yet
 	tags     [maxShards]string      // hash tags of the shards
 	doubt    atomic.Bool            // Redis may have lost the number of shards
 	progress progress

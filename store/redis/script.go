@@ -33,8 +33,8 @@ func loadScripts() (map[string]*goredis.Script, error) {
 }
 
 // keys returns the keys that a script declares: one key for all keys of the slot, and a key that never
-// exists. While the slot moves to another node, a Cluster refuses a script of which it has some keys
-// only, so that no script runs on a part of the data.
+// exists. While the slot moves to another node, a node refuses a script if the node holds only some of the
+// declared keys, so that no script runs on a part of the data.
 func (p keyspace) keys() []string { return []string{p.base + "t", p.base + "none"} }
 
 // script runs a script by its digest, or by its text if the server does not know the digest: a
@@ -48,8 +48,8 @@ func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspac
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.head}, args...)...)
 }
 
-// discard deletes fields of a hash of a keyspace, or the key itself without fields. It is a script because a
-// migration notices and stops scripts only.
+// discard deletes fields of a hash of a keyspace, or the whole hash if no field is given. A script deletes
+// the fields, because a migration notices and stops scripts only.
 func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, anys(fields)...)...).Err()
 }
@@ -63,13 +63,11 @@ func anys(texts []string) []any {
 	return out
 }
 
-// The bounds of one call of a script, which may block the server for some milliseconds only, and of
-// one pipeline.
 const (
-	callItems = 200
-	callBytes = 1 << 20
-	pipeCalls = 32
-	pipeBytes = 4 << 20
+	callItems = 200     // maximum number of items of one call of a script: a call may block the server for some milliseconds only
+	callBytes = 1 << 20 // maximum size of the items of one call, unless a single item is larger
+	pipeCalls = 32      // maximum number of calls in one pipeline
+	pipeBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
 )
 
 // plan is a list of items for one script, at any locations, cut into calls.
@@ -145,7 +143,7 @@ func (p *plan) answers() iter.Seq2[int, int64] {
 }
 
 // run runs a plan in pipelines, in order, so that many calls cost one round trip. Script.Run cannot
-// do that. Calls whose digest the server does not know are repeated with the text.
+// repeat a call of a pipeline. Calls whose digest the server does not know are repeated with the text.
 func (s *Store) run(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
 	p.cut(s)

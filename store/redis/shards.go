@@ -217,7 +217,8 @@ func (s *Store) listedKeyspaces(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// owner returns the tenant of a member of a list: the rest behind the fixed part of a member.
+// owner returns the tenant of a member of a list. In a list of a shard, the tenant is the rest behind the
+// fixed part of the member. In the old layout, each tenant has own lists.
 func (p keyspace) owner(rest string) string {
 	if p.base == "" {
 		return rest
@@ -225,9 +226,9 @@ func (p keyspace) owner(rest string) string {
 	return p.tenant
 }
 
-// readLayout reads the number of shards, and creates the number in a new store. A store of an earlier
-// release keeps its layout, one shard for each tenant, until Migrate. The number that this Store has read before
-// replaces a number that Redis has lost.
+// readLayout reads the number of shards, and stores the number in a new store. A store of an earlier
+// release keeps its layout, one shard for each tenant, until Migrate. If Redis has lost the number,
+// readLayout stores the number that this Store has read before.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.opt.Shards).Int()
 	if err != nil {

@@ -105,7 +105,7 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, keyspaces
 	})
 }
 
-// reopenedField of a tenant's totals is set when reopen is done.
+// reopenedField is the field of a tenant's totals that the end of reopen sets.
 const reopenedField = "reopened"
 
 // reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no
@@ -128,8 +128,7 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 }
 
 // reopen makes sessions of a tenant in the old layout due again that an earlier release closed without a settlement,
-// so that nothing was learned from them. One replica does so once for each tenant; twice does no
-// harm.
+// so that nothing was learned from them. reopen runs once for each tenant; a repeated call does no harm.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()

@@ -28,9 +28,10 @@ type address struct {
 //	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME
 //	          a Sentinel group; user and password are the servers'
 //
-// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without
-// checking the certificate), ca_file, cert_file, key_file and server_name (see secrecy),
-// sentinel_user and sentinel_password, and addr=HOST:PORT, repeated, instead of commas.
+// Further parameters: prefix=NAME (prefix of the keys; default precept), tls=true, skip_verify=true (TLS
+// without checking the certificate), ca_file, cert_file, key_file and server_name (see tlsParams),
+// sentinel_user and sentinel_password, and addr=HOST:PORT, which may be repeated instead of a list with
+// commas.
 //
 // parseURL parses the hosts without net/url, which refuses lists of hosts since Go 1.26. Errors never
 // quote the address, because the address may hold a password.
@@ -168,14 +169,14 @@ func (a *address) parseHosts(list []string) error {
 }
 
 // connect returns a client. Every bound is set: with the library's defaults a call waits ten
-// seconds for a server that has frozen. fresh is called for every new connection.
+// seconds for a server that has frozen. onConnect is called for every new connection.
 func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // the recorder repeats
+	o.MaxRetries = -1 // no retries: the recorder repeats failed calls
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3

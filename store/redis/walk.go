@@ -228,8 +228,7 @@ func (w *walker[T]) readMore(ctx context.Context, c client, m *merge) error {
 	return nil
 }
 
-// bounds returns a time range as stored times: from <= at < to. A deleted session has the smallest
-// of all numbers, which is outside of every range.
+// bounds returns a time range as stored times: from <= at < to. No range contains deletedAt.
 func bounds(since, until time.Time) (from, to int64) {
 	from, to = deletedAt+1, math.MaxInt64
 	if !since.IsZero() {
@@ -241,6 +240,7 @@ func bounds(since, until time.Time) (from, to int64) {
 	return from, to
 }
 
+// deletedAt is the time of a reference to a deleted session.
 const deletedAt = math.MinInt64
 
 // EachSample calls fn with the samples of a tenant ("": all tenants) with since <= CreatedAt <

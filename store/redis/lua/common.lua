@@ -1,4 +1,4 @@
--- The beginning of each script. KEYS[1] ends with 't', and the part before the 't' is the prefix of the keys of one tenant in one
+-- This text precedes each script. KEYS[1] ends with 't', and the part before the 't' is the prefix of the keys of one tenant in one
 -- shard. All keys of a shard are in one slot. KEYS[2] never exists. ARGV is read from left to right by arg(). The first argument is
 -- '+' and the tenant, or '' in the old layout, in which each tenant is one shard.
 local call = redis.call
