@@ -6,8 +6,8 @@ import (
 )
 
 // answers inserts the results of the agent's /lesson commands at the top of the new content: the
-// user's message, else the first tool result. An answer is not a lesson and has no coin: sessions
-// of both arms get answers alike. Without a place for an answer, the answer waits.
+// user's message, else the first tool result. An answer is not a lesson and has no coin: treated and
+// control sessions get answers. Without a place for an answer, the answer waits.
 func (w *work) answers() {
 	advertise := w.in.cfg.Writ && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {

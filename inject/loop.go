@@ -46,7 +46,7 @@ func (w *work) findLoops() (fresh int64) {
 			w.plan.Loops++
 			fresh++
 		}
-		w.found = append(w.found, loop{l, at, state.Count == 1 && !l.Again})
+		w.loops = append(w.loops, loop{l, at, state.Count == 1 && !l.Again})
 	}
 	return fresh
 }
@@ -55,7 +55,7 @@ func (w *work) findLoops() (fresh int64) {
 // own coin, once per session, because the benefit of the warning is unproven, too. A loop that
 // continues after its warning gets one more warning, with another text.
 func (w *work) warn() {
-	for _, l := range w.found {
+	for _, l := range w.loops {
 		text := Warning(l.Loop)
 		if w.flipsWarning(tokens(len(text)), l.first) {
 			w.addBlock(l.at, session.Block{Text: text, Loop: true})

@@ -26,8 +26,8 @@ type spot struct {
 	anchor      wire.Anchor
 }
 
-// found is a lesson that matched in this turn and may be chosen.
-type found struct {
+// matchedLesson is a lesson that matched in this turn and may be chosen.
+type matchedLesson struct {
 	line   line
 	action bandit.Action
 	spot   spot
@@ -43,7 +43,7 @@ func (w *work) lessons() {
 	if len(spots) == 0 && len(w.input.Meaning) == 0 {
 		return
 	}
-	var all []found
+	var all []matchedLesson
 	var inserted map[string]bool
 	hits := w.input.Book.Match(&q)
 	w.plan.Spent = q.Spent
@@ -67,7 +67,7 @@ func (w *work) lessons() {
 		if h.Like != nil {
 			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikeSlug(action.Slug), action.Arm.Like(), "", ""
 		}
-		all = append(all, found{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
+		all = append(all, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
 	}
 	if len(all) == 0 {
 		return
@@ -207,17 +207,17 @@ func (w *work) call(id string) wire.Call {
 // action returns the lesson as an action of the bandit, with its planned trial and the arm of the
 // lesson that it supersedes.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
-	c := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
+	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
+		a.Epsilon, a.Until, a.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.input.Book.Get(s); ok {
-			c.Parent = w.present(old).Arm
+			a.Parent = w.present(old).Arm
 			break
 		}
 	}
-	return c
+	return a
 }
 
 // present returns the form in which a session gets the lesson.
@@ -231,7 +231,7 @@ func tokens(bytes int) int { return (bytes + 3) / 4 }
 // room returns the bytes that the new picks may take within the budgets of a block and of the
 // session. The room decides whether a line is inserted, and never the text of the line. The room
 // must not depend on a coin, so withheld picks take room, too.
-func (w *work) room(all []found) int {
+func (w *work) room(all []matchedLesson) int {
 	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.frames(all)
 	if left <= 0 {
 		return bandit.NoRoom
@@ -240,7 +240,7 @@ func (w *work) room(all []found) int {
 }
 
 // frames returns the bytes of the first and last lines of the blocks: a block for each position.
-func (w *work) frames(all []found) int {
+func (w *work) frames(all []matchedLesson) int {
 	places := make(map[spot]bool, 1)
 	for i := range all {
 		places[all[i].spot] = true
@@ -274,7 +274,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 }
 
 // insertPicks makes one block per place from the injected picks.
-func (w *work) insertPicks(all []found, picks []trial.Pick) {
+func (w *work) insertPicks(all []matchedLesson, picks []trial.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
 	slugs := make(map[spot][]string)
@@ -320,13 +320,13 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 }
 
 // report records the state of each lesson that matched in this turn.
-func (w *work) report(all []found, picks []trial.Pick) {
+func (w *work) report(all []matchedLesson, picks []trial.Pick) {
 	control := false
 	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })
 	for i := range all {
-		c := &all[i].action
-		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}
-		if pick, ok := pickOf(picks, c.Slug); ok {
+		a := &all[i].action
+		l := sample.Lesson{Slug: a.Slug, Arm: string(a.Arm), State: "matched"}
+		if pick, ok := pickOf(picks, a.Slug); ok {
 			l.Propensity, l.State = pick.Propensity, "withheld"
 			if pick.Injected {
 				l.State = "injected"

@@ -124,7 +124,7 @@ type watcher interface {
 // and from the session before the pick, so the numbers do not depend on the coin, although the coin is
 // already flipped.
 func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
-	from, ok := w.input.Beliefs.(watcher)
+	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok {
 		return
 	}
@@ -133,7 +133,7 @@ func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Act
 		p := &picks[i]
 		at := slices.IndexFunc(actions, func(a bandit.Action) bool { return a.Slug == p.Slug })
 		if at >= 0 {
-			p.Watch = from.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
+			p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
 		}
 	}
 }

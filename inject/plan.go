@@ -193,7 +193,7 @@ type work struct {
 	input Input
 	plan  *Plan
 	live  map[string]bool // slugs of the blocks in the request
-	found []loop          // loops in the new content, set by observe
+	loops []loop          // loops in the new content, set by observe
 
 	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }
@@ -226,7 +226,7 @@ func (w *work) finish() {
 	}
 }
 
-// skipReason returns the reason for a request without any block, of a session that draws through u.
+// skipReason returns the reason for a request without any block. u holds the coins of the session.
 func (w *work) skipReason(u *session.Record) string {
 	a := &u.Assignment
 	if a.Control && a.Decided {

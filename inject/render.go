@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The fixed parts of a block. They are golden-tested: a changed byte empties the prompt cache of
-// every live session.
+// The fixed parts of a block. Golden tests compare the parts, because a changed byte empties the prompt
+// cache of every live session.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	adviceEnd    = "End of lessons.\n\n"

@@ -113,7 +113,7 @@ func (w *work) setGone(b *session.Block, gone bool) {
 // maxReapplied limits how often lessons are inserted again in one session.
 const maxReapplied = 16
 
-// reapply inserts lessons that a compaction removed again, at the newest user message, with the
+// reapply repeats the lessons that a compaction removed, before the newest user message and with the
 // original bytes: an edited lesson is another lesson.
 func (w *work) reapply() {
 	if w.input.Request.Delta {

@@ -20,7 +20,7 @@ type headSection struct {
 	cut     bool // the coin of the unit cuts the section; false: the unit has no coin yet
 }
 
-// sections cuts the registered sections out of the request that the coins of the unit cut. The coin of a
+// sections cuts a registered section out of the request if the coin of the unit cuts the section. The coin of a
 // section is flipped at the first turn of the unit that contains the section, if the unit started after
 // the measurement; every later request repeats the decision. A section that the request does not contain
 // exactly once is left alone, and so is every section of a head above rules.MaxHead.
@@ -154,14 +154,14 @@ func (w *work) flipSections(found []headSection) {
 
 // watchSections starts the measurement of the outcomes of new picks.
 func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
-	from, ok := w.input.Beliefs.(watcher)
+	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok || len(picks) == 0 {
 		return
 	}
 	u.Active(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
-		p.Watch = from.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
+		p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // provider's cache.
 func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	var found []string
-	if w.input.Request.New() > 0 && w.wordless(q.Words) {
+	if w.input.Request.New() > 0 && w.noneFromPerson(q.Words) {
 		if words := w.earlier(); words != "" {
 			found = append(found, words)
 		}
@@ -39,8 +39,10 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	q.Words = append(q.Words, found...)
 }
 
-// wordless reports whether no person wrote the new words.
-func (w *work) wordless(words []string) bool { return !slices.ContainsFunc(words, isFromPerson) }
+// noneFromPerson reports whether no person wrote the new words.
+func (w *work) noneFromPerson(words []string) bool {
+	return !slices.ContainsFunc(words, isFromPerson)
+}
 
 // isFromPerson reports whether a person wrote the words.
 func isFromPerson(words string) bool {

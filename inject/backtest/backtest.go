@@ -90,7 +90,7 @@ type Run struct {
 	tagger    *lesson.Tagger
 	counts    map[string]*count
 	scattered []scattered
-	seen      map[string]tally // by tenant; all of them under ""
+	seen      map[string]tally // added sessions by tenant; the sum of all tenants under ""
 }
 
 // tally counts sessions, and sums the rewards of rewarded sessions.

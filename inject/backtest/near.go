@@ -12,7 +12,7 @@ import (
 // maxNearReasons is the number of different reasons of near misses that are counted for a lesson.
 const maxNearReasons = 20
 
-// scattered is a keyword of several words. A text may hold all of them, and not as this phrase.
+// scattered is a keyword of several words. A text may contain all the words without containing the phrase.
 type scattered struct {
 	slug, phrase string
 	words        []string
@@ -66,7 +66,7 @@ func wordsOf(text string) []string {
 	return slices.Compact(words)
 }
 
-// holdsAll reports whether among contains all words; both are sorted.
+// holdsAll reports whether a sorted list contains all words.
 func holdsAll(sorted, words []string) bool {
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(sorted, w); !ok {

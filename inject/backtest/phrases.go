@@ -116,7 +116,8 @@ func (p *PhraseProposal) count(sessions []Captured) {
 		if at < 0 {
 			continue
 		}
-		if p.Fired++; len(p.Examples) < maxExamples {
+		p.Fired++
+		if len(p.Examples) < maxExamples {
 			p.Examples = append(p.Examples, PhraseExample{sessions[i].Name, excerpt(&sessions[i].Queries[at], p.Phrase)})
 		}
 	}

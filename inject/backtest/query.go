@@ -35,9 +35,10 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	return out
 }
 
-// query reads the new words and tool errors of one exchange; false without any readable one.
-func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
-	q := lesson.Query{Agent: x.Agent, Model: x.Model}
+// query returns the new words and tool errors of one exchange. ok is false if the exchange has none or
+// cannot be read.
+func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
+	q = lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)
 	req, err := wire.Parse(d, body(d, x))
 	if err != nil {

@@ -122,14 +122,15 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	if r = b.admit(rest, &in); r.Err != nil {
 		return c, r, r.Err
 	}
-	raw, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt, l.Number = old.CreatedAt, old.Number })
+	revised, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt, l.Number = old.CreatedAt, old.Number })
 	if err != nil {
 		return c, r, refusal(err)
 	}
-	if r.Lesson = raw; raw.Slug != slug {
+	r.Lesson = revised
+	if revised.Slug != slug {
 		return c, r, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
 	}
-	return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), r, nil
+	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
 
 // Recorded is the result of Record.
@@ -209,8 +210,9 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 		}
 		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, added...)
-			if l.EvidenceCount = count; count == len(l.Evidence) {
-				l.EvidenceCount = 0
+			l.EvidenceCount = 0 // Evidence is all
+			if count != len(l.Evidence) {
+				l.EvidenceCount = count
 			}
 		})
 		if err != nil {
@@ -305,7 +307,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 }
 
 func (b *Bank) checks(s *snapshot) lesson.Checks {
-	c := b.o.Checks
+	c := b.options.Checks
 	c.Now = s.now
 	return c
 }

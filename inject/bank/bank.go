@@ -60,12 +60,12 @@ type Options struct {
 
 // Bank writes lessons by the rules. A Bank is safe for concurrent use and starts no goroutine.
 type Bank struct {
-	o Options
+	options Options
 
-	queue   sync.Mutex // guards waiting; a leaf
+	queue   sync.Mutex // guards waiting; no other lock is taken under queue
 	waiting []*write   // writes that the next holder of mu commits in one step
 
-	mu            sync.Mutex    // serialises the commits of this process; guards texts and past
+	mu            sync.Mutex    // serialises the commits of this process; guards texts and archivedTexts
 	texts         *lesson.Texts // active texts, parsed
 	archivedTexts *lesson.Texts // archived texts, parsed
 }
@@ -78,7 +78,7 @@ func New(o Options) *Bank {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
-		o: o, texts: lesson.NewTexts(o.Place.Name(), secrets...),
+		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...),
 		archivedTexts: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
 	}
 }
@@ -98,7 +98,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.o.Place.Read(ctx)
+	r, err := b.options.Place.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +119,9 @@ func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem
 }
 
 // Log returns the newest n events of the audit log, oldest first.
-func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) { return b.o.Place.Tail(ctx, n) }
+func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
+	return b.options.Place.Tail(ctx, n)
+}
 
 // snapshot is the bank as read for one commit, with the changes of earlier writes of the commit.
 type snapshot struct {
@@ -130,18 +132,18 @@ type snapshot struct {
 	book      *lesson.Book
 	problems  []lesson.Problem
 	version   string
-	remaining *quota               // writes that programs have left; nil before the first use
+	used      *quota               // writes and lessons of programs; nil before the first use
 	numbers   map[lesson.Scope]int // highest number of a scope's lessons; nil before the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
-	r, err := b.o.Place.Read(ctx)
+	r, err := b.options.Place.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	book, more, _ := b.texts.Load(r.Texts)
 	return &snapshot{
-		bank: b, now: b.o.Now().UTC(), placeName: b.o.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+		bank: b, now: b.options.Now().UTC(), placeName: b.options.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
 	}, nil
 }
 
@@ -176,7 +178,7 @@ func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
-		counts := b.o.Counts
+		counts := b.options.Counts
 		if counts == nil {
 			counts = lesson.IndexCounts(old)
 		}
@@ -192,7 +194,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.o.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
+	return b.options.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
 // isSlugUsed reports whether a lesson, archived or not, uses the slug.
@@ -208,11 +210,11 @@ type Consultation struct {
 	Last  time.Time `json:"last"`
 }
 
-// Add returns the sum of both.
-func (c Consultation) Add(o Consultation) Consultation {
-	c.Count += o.Count
-	if o.Last.After(c.Last) {
-		c.Last = o.Last
+// Add returns the sum of the counts with the later time.
+func (c Consultation) Add(other Consultation) Consultation {
+	c.Count += other.Count
+	if other.Last.After(c.Last) {
+		c.Last = other.Last
 	}
 	return c
 }

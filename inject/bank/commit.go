@@ -14,7 +14,7 @@ import (
 // write is a change whose caller waits for the commit.
 type write struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
-	what     func(*snapshot) (Change, error)
+	change   func(*snapshot) (Change, error)
 	err      error
 	panicked any
 	done     bool // guarded by Bank.mu
@@ -22,14 +22,14 @@ type write struct {
 
 const (
 	tries     = 16  // attempts of a commit when other programs change the bank concurrently
-	maxWrites = 512 // in one commit
+	maxWrites = 512 // writes of one commit
 )
 
 // change applies one change to the bank. Writes that arrive while a commit is in progress share the
 // next commit: reading the bank, writing the index and syncing cost the same for one lesson and for
 // three hundred. Each write has its own error.
-func (b *Bank) change(ctx context.Context, what func(*snapshot) (Change, error)) error {
-	w := &write{ctx: ctx, what: what}
+func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error)) error {
+	w := &write{ctx: ctx, change: change}
 	b.queue.Lock()
 	b.waiting = append(b.waiting, w)
 	b.queue.Unlock()
@@ -75,13 +75,13 @@ func (b *Bank) commit(writes []*write) (n int) {
 				break
 			}
 		}
-		if err = nil; len(all.Edits)+len(all.Log) == 0 {
+		if len(all.Edits)+len(all.Log) == 0 {
 			break
 		}
 		if all.Edits = joined(all.Edits); len(all.Edits) > 0 {
 			all.Index = b.index(s.texts)
 		}
-		err = b.o.Place.Commit(ctx, all)
+		err = b.options.Place.Commit(ctx, all)
 	}
 	for _, w := range writes[:n] {
 		if w.err == nil {
@@ -126,7 +126,7 @@ func (w *write) run(s *snapshot) (c Change) {
 	if w.err = w.ctx.Err(); w.err != nil {
 		return Change{}
 	}
-	if c, w.err = w.what(s); w.err != nil {
+	if c, w.err = w.change(s); w.err != nil {
 		return Change{}
 	}
 	for _, e := range c.Edits {
@@ -139,24 +139,27 @@ func (w *write) run(s *snapshot) (c Change) {
 }
 
 // follow applies a change to the snapshot, so that the next write of the commit sees the change.
-// follow returns false after a large change, or a change of archived texts: then the place must be
-// read again.
+// follow reports whether the snapshot is complete. After a large change, or a change of archived texts, the
+// next write must read the place again.
 func (s *snapshot) follow(c Change) bool {
 	const few = 8
-	whole := len(c.Edits) <= few
+	complete := len(c.Edits) <= few
 	for _, e := range c.Edits {
 		if old, there := s.texts[e.Name]; there && e.New != nil && bytes.Equal(old, e.New) {
 			continue // the change itself has applied the edit
 		}
-		if s.texts[e.Name] = e.New; e.New == nil {
+		if e.New == nil {
 			delete(s.texts, e.Name)
+		} else {
+			s.texts[e.Name] = e.New
 		}
-		if whole = whole && e.New != nil && !strings.HasPrefix(e.Name, Archive); !whole {
+		complete = complete && e.New != nil && !strings.HasPrefix(e.Name, Archive)
+		if !complete {
 			continue
 		}
 		l, err := lesson.Parse(s.placeName+"/"+e.Name, e.New)
 		if err != nil {
-			whole = false
+			complete = false
 			continue
 		}
 		if dir := path.Dir(e.Name); dir != "." {
@@ -164,7 +167,7 @@ func (s *snapshot) follow(c Change) bool {
 		}
 		s.book = s.book.With(append(s.without(e.Name).book.Lessons(), l))
 	}
-	return whole
+	return complete
 }
 
 // joined returns edits with one edit per name: the first old text and the last new text.

@@ -1,14 +1,13 @@
 package bank
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
 	"precept/inject/lesson"
 )
 
-// Actions of the audit log that no person requests from precept.
+// Actions of the audit log for edits that a person made without precept.
 const (
 	actionEdit   = "edit"
 	actionCreate = "create"
@@ -59,7 +58,7 @@ func (b *Bank) RecordEdits(
 			}
 			e := lesson.Event{
 				Time: o.Time, Action: h.action, Slug: h.slug, By: o.By, From: h.from, To: h.to, Hash: h.hash,
-				Detail: map[string]any{lesson.DetailHand: cmp.Or(o.Commit, map[bool]string{true: lesson.HandUncommitted, false: lesson.HandFile}[o.Open])},
+				Detail: map[string]any{lesson.DetailHand: o.detail()},
 			}
 			if l, ok := s.book.Get(h.slug); ok {
 				e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
@@ -71,6 +70,17 @@ func (b *Bank) RecordEdits(
 	return book, later, err
 }
 
+// detail returns the value of lesson.DetailHand for an edit with this origin.
+func (o *Origin) detail() string {
+	switch {
+	case o.Commit != "":
+		return o.Commit
+	case o.Open:
+		return lesson.HandUncommitted
+	}
+	return lesson.HandFile
+}
+
 // handEdit is one change by a person that the audit log does not have.
 type handEdit struct {
 	action, slug, path, hash string
@@ -79,7 +89,7 @@ type handEdit struct {
 
 // handEdits compares the lessons with the newest events of the audit log.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
-	events, err := s.bank.o.Place.Tail(ctx, allEvents)
+	events, err := s.bank.options.Place.Tail(ctx, allEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +172,7 @@ type CautionChange struct {
 
 // LoggedCautions returns the hash of the text of each lesson that the audit log calls a caution by its counts.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
-	events, err := b.o.Place.Tail(ctx, allEvents)
+	events, err := b.options.Place.Tail(ctx, allEvents)
 	return loggedCautions(events), err
 }
 
@@ -183,7 +193,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 // log has the event: another replica may have logged the same change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.change(ctx, func(s *snapshot) (c Change, err error) {
-		events, err := s.bank.o.Place.Tail(ctx, allEvents)
+		events, err := s.bank.options.Place.Tail(ctx, allEvents)
 		if err != nil {
 			return c, err
 		}
@@ -193,7 +203,10 @@ func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange
 			if !ok || l.ContentHash != t.Hash || (logged[t.Slug] == t.Hash) == t.Caution {
 				continue
 			}
-			action := map[bool]string{true: lesson.BecameCaution, false: lesson.BecameAdvice}[t.Caution]
+			action := lesson.BecameAdvice
+			if t.Caution {
+				action = lesson.BecameCaution
+			}
 			c.Log = append(c.Log, s.event(l, lesson.Event{
 				Action: action, By: "precept", From: l.State, To: l.State,
 				Detail: map[string]any{

@@ -29,7 +29,7 @@ const (
 	gitTime   = 2 * time.Second
 	gitOutput = 4 << 10
 	maxAuthor = 80             // letters of an author's name
-	openTime  = 24 * time.Hour // a text that is not committed for longer is not expected to be committed
+	openTime  = 24 * time.Hour // age up to which a commit of the text is expected
 )
 
 // FileOrigin returns the origin of the text of a file. The time is the time of the file. In a git
@@ -61,7 +61,7 @@ func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Or
 func inRepository(dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
-		if _, missing := os.Lstat(filepath.Join(dir, ".git")); missing == nil {
+		if _, statErr := os.Lstat(filepath.Join(dir, ".git")); statErr == nil {
 			return true
 		}
 		if dir == filepath.Dir(dir) {
@@ -105,7 +105,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		return nil, err
 	}
 	out, err := io.ReadAll(io.LimitReader(pipe, gitOutput))
-	err = errors.Join(err, cmd.Wait()) // git cannot write a longer output, and fails
+	err = errors.Join(err, cmd.Wait()) // git fails if its output is longer than gitOutput
 	if len(out) == 0 && (err == nil || strings.Contains(string(complaint), "not have any commits")) {
 		return nil, nil //nolint:nilnil // the file has no commit
 	}

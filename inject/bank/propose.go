@@ -177,7 +177,8 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
 	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
-	if l.Number = 0; p.Scope.Agent != "" {
+	l.Number = 0
+	if p.Scope.Agent != "" {
 		l.Number = s.highestNumber(p.Scope) + 1
 	}
 	if l.Slug == "" {
@@ -213,8 +214,8 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge runs the checks of a lesson. The findings name the fields of file, the lesson in its
-// author's file; nil for a lesson without a file.
+// judge runs the checks of a lesson. If file is not nil, the findings name the fields of file, which is the
+// lesson as its author wrote the lesson.
 func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if file != nil {

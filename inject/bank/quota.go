@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// quota is the number of writes that each scope has left.
+// quota counts the writes and the lessons that the limits bound, by scope and by tenant.
 type quota struct {
 	limits  Limits
 	agents  map[lesson.Scope]int // number of writes within the last hour
@@ -21,13 +21,14 @@ type quota struct {
 // every limit.
 const recentEvents = 4000
 
-// quota counts the recent writes of programs in the audit log, which all replicas of a fleet share.
+// quota returns the counts at this commit. The recent writes of programs are in the audit log, which all
+// replicas of a fleet share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
-	if s.remaining != nil {
-		return s.remaining, nil
+	if s.used != nil {
+		return s.used, nil
 	}
-	q := &quota{s.bank.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
-	events, err := s.bank.o.Place.Tail(ctx, recentEvents)
+	q := &quota{s.bank.options.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
+	events, err := s.bank.options.Place.Tail(ctx, recentEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	for _, l := range s.book.Lessons() {
 		q.addLesson(l)
 	}
-	s.remaining = q
+	s.used = q
 	return q, nil
 }
 

@@ -13,8 +13,8 @@ import (
 // maxLessons bounds a bank, as the reader of a directory does.
 const maxLessons = 50_000
 
-// Replace makes texts the whole active bank; archived lessons stay. If the checks refuse a text,
-// nothing changes.
+// Replace replaces all active lessons of the bank by texts; archived lessons stay. If the checks refuse a
+// text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
@@ -95,9 +95,9 @@ func (s *snapshot) changeTo(next *snapshot, texts map[string][]byte, by string) 
 	}
 	slices.SortFunc(c.Edits, func(x, y Edit) int { return strings.Compare(x.Name, y.Name) })
 	for _, l := range next.book.Lessons() {
-		old, was := s.book.Get(l.Slug)
+		old, exists := s.book.Get(l.Slug)
 		switch {
-		case !was:
+		case !exists:
 			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "create", By: by, To: l.State}))
 		case old.Raw != l.Raw:
 			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "edit", By: by, From: old.State, To: l.State}))

@@ -30,15 +30,15 @@ type goEvent struct {
 // of JSON by the printed line, so that the other readers find the errors of compilers.
 func (r *reading) gotest() {
 	packages := map[string]*goPackage{}
-	plainOne := r.goPackage()
+	plainRun := r.goPackage()
 	for i, text := range r.lines {
 		var e goEvent
 		if !strings.HasPrefix(text, `{"`) || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
-			plainOne.line(i, text)
+			plainRun.line(i, text)
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // perhaps the output of a compiler
+		if e.Action != "output" { // the other readers read the line: "build-output" is output of a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -49,7 +49,7 @@ func (r *reading) gotest() {
 		p.line(i, r.lines[i])
 		r.lines[i] = "" // already read
 	}
-	plainOne.end(len(r.lines), "", "")
+	plainRun.end(len(r.lines), "", "")
 	for name, p := range packages {
 		p.end(len(r.lines), name, "")
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Forms of a place in a line. The line begins at the left edge or nearly so, because deeper lines
-// are quotations.
+// Forms of a line with a place (a file with the number of a line). The place is at the left edge or nearly
+// so, because deeper lines are quotations.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -46,11 +46,11 @@ func (r *reading) positions() {
 	}
 }
 
-// place returns the failure of a message at a place. column reports whether the place has a column.
-func (r *reading) place(i int, file, ext, message string, column bool) (Failure, bool) {
+// place returns the failure of a message at a place.
+func (r *reading) place(i int, file, ext, message string, hasColumn bool) (Failure, bool) {
 	switch ext {
 	case "go":
-		return goPlace(file, message, column)
+		return goPlace(file, message, hasColumn)
 	case "py", "pyi", "ipynb":
 		return r.pyPlace(i, file, message)
 	case "ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "vue", "svelte":
@@ -74,15 +74,15 @@ func (r *reading) place(i int, file, ext, message string, column bool) (Failure,
 
 // goPlace separates linters, whose message ends with the name of the linter, from compiler and vet.
 // A place without a column is a log line or a stack.
-func goPlace(file, message string, column bool) (Failure, bool) {
+func goPlace(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lint("golangci-lint", file, m[2], m[1]), true
 	}
-	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, column
+	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, hasColumn
 }
 
 // pyPlace returns the failure in a line of pylint, ruff or mypy. ok is false for another message.
-func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
+func (r *reading) pyPlace(i int, file, message string) (f Failure, ok bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {
 			return Failure{Tool: "pylint", Type: TypeLint, File: file, Subject: n[2], Error: m[1] + " " + n[1] + " (" + n[2] + ")"}, true
@@ -93,7 +93,7 @@ func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 	if m == nil {
 		return Failure{}, false
 	}
-	f := Failure{Tool: "mypy", Type: TypeAnalysis, File: file}
+	f = Failure{Tool: "mypy", Type: TypeAnalysis, File: file}
 	f.Error = r.unwrapped(i, strings.TrimRight(m[1], " "))
 	if c := mypyCode.FindStringSubmatch(f.Error); c != nil {
 		f.Subject = c[1]

@@ -12,8 +12,8 @@ import (
 //nolint:gochecknoglobals // immutable
 var (
 	pyHeader  = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
-	pySays    = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
-	pyWhere   = regexp.MustCompile(`^(\S+\.py):\d+: `)
+	pyMessage = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
+	pyPlaced  = regexp.MustCompile(`^(\S+\.py):\d+: `)
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
 	pyLine    = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
 	pyEnd     = regexp.MustCompile(`^={3,} .* ={3,}$`)
@@ -80,10 +80,10 @@ func (r *reading) pySections() []pySection {
 			out = append(out, pySection{}) // the lines below belong to no section
 			continue
 		}
-		if m := pySays.FindStringSubmatch(text); m != nil && s.message == "" {
+		if m := pyMessage.FindStringSubmatch(text); m != nil && s.message == "" {
 			s.message = m[1]
 		}
-		if m := pyWhere.FindStringSubmatch(text); m != nil && s.file == "" {
+		if m := pyPlaced.FindStringSubmatch(text); m != nil && s.file == "" {
 			s.file = m[1]
 		}
 	}

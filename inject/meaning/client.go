@@ -15,10 +15,10 @@ import (
 
 // Limits of a request for embeddings, and of its answer.
 const (
-	batch          = 64 // texts
-	maxAnswer      = 32 << 20
+	batch          = 64       // texts
+	maxAnswer      = 32 << 20 // bytes
 	requestTimeout = 30 * time.Second
-	maxVectors     = 4096 // numbers of one vector
+	maxDimensions  = 4096 // numbers of one vector
 	maxTextSize    = 2000 // bytes
 )
 
@@ -80,7 +80,7 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	}
 	out := make([][]float32, n)
 	for _, d := range answer.Data {
-		if d.Index < 0 || d.Index >= n || out[d.Index] != nil || len(d.Vector) > maxVectors || len(d.Vector) != len(answer.Data[0].Vector) {
+		if d.Index < 0 || d.Index >= n || out[d.Index] != nil || len(d.Vector) > maxDimensions || len(d.Vector) != len(answer.Data[0].Vector) {
 			return nil, errForm
 		}
 		length := math.Sqrt(float64(dot(d.Vector, d.Vector)))

@@ -33,11 +33,10 @@ const (
 	longestPause = time.Minute
 )
 
-// margin is added to the cosine that the captured sentences seldom reach; minCosine is the lowest
-// cosine of a match.
+// The terms of a threshold.
 const (
-	margin    = 0.03
-	minCosine = 0.3
+	margin    = 0.03 // added to the cosine that the captured sentences seldom reach
+	minCosine = 0.3  // lowest cosine of a match
 )
 
 // Options configure a Matcher. All fields are required.
@@ -52,7 +51,7 @@ type Options struct {
 
 // Matcher finds lessons by meaning. All methods are safe for concurrent use.
 type Matcher struct {
-	o       Options
+	options Options
 	queue   chan sample.Exchange
 	vectors *ristretto.Cache[uint64, []float32]            // by the hash of the text
 	found   *ristretto.Cache[string, []lesson.Resemblance] // by session
@@ -82,7 +81,7 @@ func New(o Options) (*Matcher, error) {
 		vectors.Close()
 		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
 	}
-	return &Matcher{o: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
+	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
 }
 
 // Close ends the goroutines of the caches.
@@ -108,7 +107,7 @@ func (m *Matcher) Offer(x *sample.Exchange) {
 	select {
 	case m.queue <- sample.Exchange{Tenant: x.Tenant, Agent: x.Agent, Model: x.Model, Session: x.Session, Dialect: x.Dialect, New: words}:
 	default:
-		m.o.Failed(errFull)
+		m.options.Failed(errFull)
 	}
 }
 
@@ -128,9 +127,9 @@ func (m *Matcher) Run(ctx context.Context) error {
 		case err == nil:
 			pause = firstPause
 		case ctx.Err() == nil:
-			m.o.Failed(err)
-			m.emptyQueue()           // old words may be deleted from the store meanwhile
-			_ = m.o.Wait(ctx, pause) // ends with ctx
+			m.options.Failed(err)
+			m.emptyQueue()                 // old words may be deleted from the store meanwhile
+			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()
 			pause = min(2*pause, longestPause)
 		}
@@ -166,11 +165,11 @@ func (m *Matcher) step(ctx context.Context) error {
 
 // refresh embeds the lessons again if the book, the captured sessions or the rate changed.
 func (m *Matcher) refresh(ctx context.Context) error {
-	traffic, err := m.o.Traffic(ctx)
+	traffic, err := m.options.Traffic(ctx)
 	if err != nil {
 		return err
 	}
-	book, rate := m.o.Book(), m.o.Rate()
+	book, rate := m.options.Book(), m.options.Rate()
 	if traffic == m.index.traffic && rate == m.index.rate && (book == m.index.book || book.Hash() == m.index.hash) {
 		m.index.book = book
 		return nil
@@ -282,7 +281,7 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 		for _, i := range part {
 			ask = append(ask, texts[i])
 		}
-		vectors, err := m.o.Client.embed(ctx, ask)
+		vectors, err := m.options.Client.embed(ctx, ask)
 		if err != nil {
 			return nil, err
 		}

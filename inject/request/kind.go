@@ -170,7 +170,8 @@ type search struct {
 
 // sentence adds the kinds of a sentence.
 func (s *search) sentence(text string) {
-	if s.tokenize(text); !slices.ContainsFunc(s.tokens, func(t token) bool { return len(t.numbers) > 0 || t.shapes != 0 }) {
+	s.tokenize(text)
+	if !slices.ContainsFunc(s.tokens, func(t token) bool { return len(t.numbers) > 0 || t.shapes != 0 }) {
 		return
 	}
 	s.table.markStarts(s.tokens)

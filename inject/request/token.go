@@ -36,7 +36,7 @@ var shapes = map[string]shape{
 	"{file}": fileShape, "{name}": nameShape, "{version}": versionShape, "{test}": testShape, "{generated}": generatedShape, "{status}": statusShape, "{release}": releaseShape,
 }
 
-// is reports whether a token is the word of a number, or begins with it.
+// is reports whether number is the number of the token or of one of its beginnings.
 func (t *token) is(number int) bool { return slices.Contains(t.numbers, number) }
 
 // in reports whether a set has one of the numbers of the token.
@@ -64,7 +64,8 @@ func (s *search) tokenize(sentence string) {
 		end := trimmed[len(word):]
 		for word != "" {
 			part := firstWord(word)
-			if word = strings.TrimPrefix(word[len(part):], "-"); part != "" && s.add(part, clause) {
+			word = strings.TrimPrefix(word[len(part):], "-")
+			if part != "" && s.add(part, clause) {
 				clause = false
 			}
 		}

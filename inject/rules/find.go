@@ -127,16 +127,17 @@ func (m *marker) find(text string) (found []File) {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
 		}
-		if f.Open = !closed; m.mustClose && f.Open {
+		f.Open = !closed
+		if m.mustClose && f.Open {
 			continue
 		}
 		f.trim(text)
 		if f.Agent == "copilot" {
 			f.takeName(text)
 		}
-		for _, f := range f.parts(text) {
-			if f.Start < f.End {
-				found = append(found, f)
+		for _, part := range f.parts(text) {
+			if part.Start < part.End {
+				found = append(found, part)
 			}
 		}
 	}

@@ -108,8 +108,9 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	return &r, nil
 }
 
-// Since returns r for a process that read r at a time, after before. A session that this process served
-// before may have shown a section to the model already, so the session stays out of the measurement.
+// Since returns r with the start times of this process, which knew the registry before and has read r at now.
+// A measurement that is new to this process starts at now: a session that the process served earlier may have
+// shown the section to the model already, and stays out of the measurement.
 func (r *Registry) Since(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]

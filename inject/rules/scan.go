@@ -19,8 +19,12 @@ type SeenFile struct {
 	Problem          string        `json:"problem,omitempty"`  // reason why no section of the file is cut
 	Sections         []SeenSection `json:"sections"`
 
-	places                      map[string]int // index of a section by its name
-	tokens, input, sessionInput int64          // sums over the sessions; sessionInput of the sessions with a known number
+	places map[string]int // index of a section by its name
+	tokens int64          // tokens of the file in all requests of all sessions
+
+	// Sums over the sessions with a known number of input tokens.
+	input        int64 // tokens of the file
+	sessionInput int64 // all input tokens
 }
 
 // SeenSection is a section of a rules file in the captured sessions.

@@ -145,7 +145,7 @@ func (s *splitter) walk(from, to, parent int) {
 		first++
 	}
 	if !s.headingsOnly {
-		s.own(from, first, parent, first < to || parent < 0)
+		s.addBullets(from, first, parent, first < to || parent < 0)
 	}
 	for i := first; i < to; {
 		next := i + 1
@@ -162,8 +162,8 @@ func (s *splitter) walk(from, to, parent int) {
 	}
 }
 
-// own adds the bullets of lines without headings and, with intro, the text before the first bullet.
-func (s *splitter) own(from, to, parent int, intro bool) {
+// addBullets adds the bullets of lines without headings and, with intro, the text before the first bullet.
+func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	i := from
 	for i < to && (s.lines[i].code || !bullet.MatchString(s.lines[i].text)) {
 		i++
@@ -226,8 +226,8 @@ func (s *splitter) add(sec Section, from, to int) int {
 	return len(s.out) - 1
 }
 
-// finish gives the sections unique names and finds the sections without a place of their own. The sections
-// of a file may be many, so an index finds the places of all texts.
+// finish gives the sections unique names, and marks the sections that hold the whole file or occur twice. A
+// file may have many sections, so an index finds the places of all texts.
 func (s *splitter) finish() {
 	names := make(map[string]int, len(s.out))
 	all := Normal(s.file)

@@ -104,8 +104,8 @@ func match(text string, at int, lines []string, joints []int) (end int, ok bool)
 	return at, true
 }
 
-// lineEnd skips trailing blanks and the line ending at an offset; with all also the blank lines after. A
-// joint counts as two line endings: the client may have split the text at a blank line.
+// lineEnd skips trailing blanks and the line ending at an offset and, if all is true, the blank lines after
+// the line. A joint counts as two line endings: the client may have split the text at a blank line.
 func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 	for next = at; ; {
 		i := next

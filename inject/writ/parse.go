@@ -36,8 +36,8 @@ type Command struct {
 }
 
 const (
-	mark    = "/lesson"
-	closing = "/endlesson"
+	commandMark = "/lesson"    // begins a command
+	textEnd     = "/endlesson" // ends the text of a lesson of several lines
 )
 
 // Parse returns the commands of a reply, at most MaxCommands; the last command then reports that
@@ -92,22 +92,23 @@ func (r *reader) line() (string, bool) {
 	var line string
 	line, r.rest, _ = strings.Cut(r.rest, "\n")
 	open := r.fence
-	if r.fence = lesson.Fence(open, line); open != "" {
+	r.fence = lesson.Fence(open, line)
+	if open != "" {
 		return "", true // fenced lines are ignored
 	}
 	return line, true
 }
 
-// command returns the text after the mark of a command line. A line with deeper indentation is
+// command returns the text after commandMark in a command line. A line with deeper indentation is
 // program text.
-func command(line string) (said string, ok bool) {
+func command(line string) (rest string, ok bool) {
 	text := strings.TrimLeft(line, " ")
-	said, ok = strings.CutPrefix(text, mark)
-	if !ok || len(line)-len(text) > 3 || said == "" || (said[0] != ' ' && said[0] != '\t') {
+	rest, ok = strings.CutPrefix(text, commandMark)
+	if !ok || len(line)-len(text) > 3 || rest == "" || (rest[0] != ' ' && rest[0] != '\t') {
 		return "", false
 	}
-	said = strings.TrimSpace(said)
-	return said, said != ""
+	rest = strings.TrimSpace(rest)
+	return rest, rest != ""
 }
 
 // read parses a command line; a lesson of several lines is read to its end.
@@ -127,7 +128,7 @@ func (r *reader) read(line string) Command {
 	}
 	text, ok := r.block()
 	if !ok {
-		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; one of one line is /lesson SIGNATURE: TEXT"}
+		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; a lesson of one line is /lesson SIGNATURE: TEXT"}
 	}
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }
@@ -139,7 +140,7 @@ func (r *reader) block() (text string, ok bool) {
 	for rest := r.rest; rest != ""; {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
-		if strings.TrimSpace(line) == closing {
+		if strings.TrimSpace(line) == textEnd {
 			r.rest = rest
 			return strings.Join(lines, "\n"), true
 		}

@@ -229,7 +229,7 @@ func (h *maker) claims() {
 		slug := fmt.Sprintf("hostile-%03d", len(h.out))
 		text := string(lessonText(slug, "Load the fixture first.", "Load it first."))
 		text = strings.Replace(text, "outcome: success\n", "outcome: success\n"+strings.ReplaceAll(claim, "HASH", hashOf(text))+"\n", 1)
-		h.out = append(h.out, Attack{"papers", fmt.Sprint("claim ", i, ": ", claim), []byte(text), true})
+		h.out = append(h.out, Attack{"claim", fmt.Sprint("claim ", i, ": ", claim), []byte(text), true})
 	}
 	for _, slug := range []string{
 		"../../etc/passwd", "..", "/etc/passwd", "a/../../b", `..\..\windows`, "a/b", ".hidden", "_index", "_log", "con.md", "a.md", "A-B", "a b", "a\u0000b", "-a", "a-", "1a", "ä-b", "a%2f..%2fb", "a\u202eb", strings.Repeat("a", 81), "a", "",
@@ -241,40 +241,43 @@ func (h *maker) claims() {
 
 func (h *maker) yaml() {
 	base := string(lessonText("SLUG", "Load the fixture first.", "Load it first."))
-	for i, c := range []struct{ from, to string }{
-		{"outcome: success", "outcome: &a success\nconfidence: 0.5"},
-		{"outcome: success", "outcome: success\noutcome: failure"},
-		{"slug: SLUG", "slug: SLUG\nslug: other-slug"},
-		{"outcome: success", "<<: {outcome: success}"},
-		{"outcome: success", "outcome: !!str success"},
-		{"outcome: success", "outcome: !!python/object:os.system success"},
-		{"outcome: success", "outcome: success\nmetadata: " + strings.Repeat("[", 5000)},
-		{"outcome: success", "outcome: success\nmetadata: " + strings.Repeat("{a: ", 500)},
-		{"outcome: success", "outcome: success\nx: &x [a,a]\ny: [*x,*x]"},
-		{"---\n\n## What", "...\n---\nschema: other\n---\n\n## What"},
-		{"outcome: success", "outcome: success\nunknown_key: 1"},
-		{"outcome: success", "outcome: success\nmetadata: {precept: {state: active, evil: 1}}"},
-		{"outcome: success", "outcome: success\nconfidence: .nan"},
-		{"outcome: success", "outcome: success\nconfidence: .inf"},
-		{"outcome: success", "outcome: success\nconfidence: -1"},
-		{"outcome: success", "outcome: success\nconfidence: 1e400"},
-		{"outcome: success", "outcome: success\nsuccess_count: -5"},
-		{"outcome: success", "outcome: success\nsuccess_count: 1e30"},
-		{"schema: learning/v1", "schema: learning/v2"},
-		{"outcome: success", "outcome: success\nx: " + strings.Repeat("a", 40000)},
-		{"title: ", "title: |\n  a\n  "},
-		{"outcome: success", "? outcome\n: success"},
-		{"outcome: success", "outcome: success\nexpires_at: tomorrow"},
-		{"outcome: success", "outcome: success\nexpires_at: 2000-01-01T00:00:00Z"},
-		{"outcome: success", "outcome: success\nsupersedes: [nobody-there]"},
-		{"outcome: success", "outcome: success\nsupersedes: [SLUG]"},
-		{"keywords: [\"load the fixture\"]", "keywords: [the]"},
-		{"keywords: [\"load the fixture\"]", "keywords: []"},
-		{"keywords: [\"load the fixture\"]", "keywords: [\"*\"]"},
-		{"keywords: [\"load the fixture\"]", "keywords: [\"a\", \"is\"]"},
+	for i, c := range []struct {
+		from, to string
+		harmless bool
+	}{
+		{"outcome: success", "outcome: &a success\nconfidence: 0.5", false},
+		{"outcome: success", "outcome: success\noutcome: failure", false},
+		{"slug: SLUG", "slug: SLUG\nslug: other-slug", false},
+		{"outcome: success", "<<: {outcome: success}", false},
+		{"outcome: success", "outcome: !!str success", false},
+		{"outcome: success", "outcome: !!python/object:os.system success", false},
+		{"outcome: success", "outcome: success\nmetadata: " + strings.Repeat("[", 5000), false},
+		{"outcome: success", "outcome: success\nmetadata: " + strings.Repeat("{a: ", 500), false},
+		{"outcome: success", "outcome: success\nx: &x [a,a]\ny: [*x,*x]", false},
+		{"---\n\n## What", "...\n---\nschema: other\n---\n\n## What", true},
+		{"outcome: success", "outcome: success\nunknown_key: 1", false},
+		{"outcome: success", "outcome: success\nmetadata: {precept: {state: active, evil: 1}}", false},
+		{"outcome: success", "outcome: success\nconfidence: .nan", false},
+		{"outcome: success", "outcome: success\nconfidence: .inf", false},
+		{"outcome: success", "outcome: success\nconfidence: -1", false},
+		{"outcome: success", "outcome: success\nconfidence: 1e400", false},
+		{"outcome: success", "outcome: success\nsuccess_count: -5", false},
+		{"outcome: success", "outcome: success\nsuccess_count: 1e30", false},
+		{"schema: learning/v1", "schema: learning/v2", false},
+		{"outcome: success", "outcome: success\nx: " + strings.Repeat("a", 40000), false},
+		{"title: ", "title: |\n  a\n  ", true},
+		{"outcome: success", "? outcome\n: success", false},
+		{"outcome: success", "outcome: success\nexpires_at: tomorrow", false},
+		{"outcome: success", "outcome: success\nexpires_at: 2000-01-01T00:00:00Z", false},
+		{"outcome: success", "outcome: success\nsupersedes: [nobody-there]", false},
+		{"outcome: success", "outcome: success\nsupersedes: [SLUG]", false},
+		{"keywords: [\"load the fixture\"]", "keywords: [the]", false},
+		{"keywords: [\"load the fixture\"]", "keywords: []", false},
+		{"keywords: [\"load the fixture\"]", "keywords: [\"*\"]", true},
+		{"keywords: [\"load the fixture\"]", "keywords: [\"a\", \"is\"]", false},
 	} {
 		slug := fmt.Sprintf("hostile-%03d", len(h.out))
-		h.out = append(h.out, Attack{"yaml", fmt.Sprintf("yaml %d: %.60q", i, c.to), []byte(strings.ReplaceAll(strings.Replace(base, c.from, c.to, 1), "SLUG", slug)), i == 9 || i == 20 || i == 28})
+		h.out = append(h.out, Attack{"yaml", fmt.Sprintf("yaml %d: %.60q", i, c.to), []byte(strings.ReplaceAll(strings.Replace(base, c.from, c.to, 1), "SLUG", slug)), c.harmless})
 	}
 }
 

@@ -47,8 +47,8 @@ func proposal(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	name := "distill/aaa.md"
-	armed := []byte(strings.Replace(string(reading.Texts[name]), "Read the number", "Tear out the number", 1))
-	if err := d.place.Commit(t.Context(), bank.Change{Version: reading.Version, Edits: []bank.Edit{{Name: name, Old: reading.Texts[name], New: armed}}}); err != nil {
+	edited := []byte(strings.Replace(string(reading.Texts[name]), "Read the number", "Tear out the number", 1))
+	if err := d.place.Commit(t.Context(), bank.Change{Version: reading.Version, Edits: []bank.Edit{{Name: name, Old: reading.Texts[name], New: edited}}}); err != nil {
 		t.Fatal(err)
 	}
 	if s := d.state(t, "aaa"); s != lesson.Quarantined {
@@ -131,9 +131,9 @@ func refusals(t *testing.T, d *desk) {
 	t.Helper()
 	d.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
 	for _, c := range []struct {
-		what string
-		code lesson.Code
-		spot func(*lesson.Lesson)
+		what  string
+		code  lesson.Code
+		spoil func(*lesson.Lesson)
 	}{
 		{"no title", lesson.CodeInvalid, func(l *lesson.Lesson) { l.Title = "" }},
 		{"a slug that is a path", lesson.CodeInvalid, func(l *lesson.Lesson) { l.Slug = "../../etc/passwd" }},
@@ -151,7 +151,7 @@ func refusals(t *testing.T, d *desk) {
 		{"a secret in a note", lesson.CodeInvalid, func(l *lesson.Lesson) { l.Evidence[0].Note = "it was hunter2" }},
 	} {
 		l := draft("bad-one")
-		c.spot(l)
+		c.spoil(l)
 		_, err := d.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api"})
 		if _, ok := faultsOf(err); !ok {
 			t.Errorf("%s passes: %v", c.what, err)
@@ -186,7 +186,8 @@ func refusals(t *testing.T, d *desk) {
 	}
 }
 
-// Of two decisions at once the first is carried out. A decision names the text that the person has read.
+// sights tests that the first of two simultaneous decisions is carried out, and that a decision on a text
+// that has changed is refused.
 func sights(t *testing.T, d *desk) {
 	t.Helper()
 	l := d.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
