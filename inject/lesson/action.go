@@ -113,7 +113,8 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 		case Approve:
 			l.State, l.Former, l.Plan = Active, "", TrialPlan{}
 		case StartTrial:
-			if l.State, l.Former, l.Plan = Trial, "", plan; plan.Picks > 0 {
+			l.State, l.Former, l.Plan = Trial, "", plan
+			if plan.Picks > 0 {
 				l.Plan.Started = at.UTC().Truncate(time.Second)
 			}
 		case Reject:
@@ -178,8 +179,8 @@ func (l *Lesson) resume() {
 // approved returns a former state, or quarantined if the text has changed since its approval.
 func (l *Lesson) approved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
-	person := l.Approval.ContentHash == "" && l.Approval.Source == ""
-	if s.Fires() && (!isApproved && !person || l.unseen()) {
+	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval
+	if s.Fires() && (!isApproved && !isPersons || l.unseen()) {
 		return Quarantined
 	}
 	return s

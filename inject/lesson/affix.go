@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// script is the script of a letter, as far as the script writes short words and their neighbour as
-// one word: Korean particles, Arabic and Hebrew articles.
+// script is a script that joins short words with the next or the previous word: Korean particles, Arabic and
+// Hebrew articles. All other scripts are otherScript.
 type script uint8
 
 const (

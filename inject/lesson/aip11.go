@@ -68,7 +68,7 @@ func (r *reader) trigger(l *Lesson, n *node) {
 	for i := range items {
 		t.Targets = append(t.Targets, r.target(fmt.Sprintf("trigger.targets[%d]", i), &items[i]))
 	}
-	own := r.own("trigger", n)
+	own := r.precept("trigger", n)
 	if own == nil {
 		return
 	}
@@ -136,8 +136,8 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// own returns metadata.precept of a mapping, or nil.
-func (r *reader) own(prefix string, n *node) *node {
+// precept returns metadata.precept of a mapping, or nil.
+func (r *reader) precept(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(join(prefix, "metadata"), m, "precept", false)
 	}
@@ -156,7 +156,8 @@ func (r *reader) state(prefix string, n *node, key string) State {
 
 // metadata reads metadata.precept: the state and its approval.
 func (r *reader) metadata(l *Lesson, n *node) {
-	if n = r.own("", n); n == nil {
+	n = r.precept("", n)
+	if n == nil {
 		return
 	}
 	const prefix = "metadata.precept"

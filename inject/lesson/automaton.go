@@ -33,7 +33,8 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton builds the automaton of non-empty words, with full rows for at most rows-1 states.
+// newAutomaton builds the automaton of non-empty words, with full rows for the first rows states, and
+// for the root in any case.
 func newAutomaton(words []word, rows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))

@@ -22,8 +22,8 @@ type Book struct {
 	hash        func() string        // computed at the first use
 	archived    map[string]bool      // slugs of archived lessons, which other lessons may refer to
 
-	compiled []compiled // active lessons, by slug
-	tags     map[string][]int32
+	compiled []compiled               // active lessons, by slug
+	tags     map[string][]int32       // lessons by tag
 	kinds    map[string][]int32       // lessons by error kind
 	requests map[request.Kind][]int32 // lessons by kind of request
 	phrases  []ownedPhrase
@@ -83,8 +83,7 @@ func (b *Book) And(l *Lesson) *Book {
 	return next
 }
 
-// newBook returns a book of the lessons, sorted by slug. Of several lessons with one slug the first by
-// path counts.
+// newBook returns an uncompiled book of the lessons.
 func newBook(lessons []*Lesson) *Book {
 	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, requests: map[request.Kind][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)
@@ -112,22 +111,22 @@ func (b *Book) compile() {
 		if !l.State.Fires() {
 			continue
 		}
-		u := int32(len(b.compiled)) //nolint:gosec // a lesson count
+		n := int32(len(b.compiled)) //nolint:gosec // a lesson count
 		b.compiled = append(b.compiled, compiled{lesson: l, superseders: b.superseders[l.Slug]})
 		for _, tag := range l.Trigger.Tags {
 			key := tagKey(tag)
-			b.tags[key] = append(b.tags[key], u)
+			b.tags[key] = append(b.tags[key], n)
 		}
 		for _, kind := range l.Trigger.ErrorKinds {
-			b.kinds[kind] = append(b.kinds[kind], u)
+			b.kinds[kind] = append(b.kinds[kind], n)
 		}
 		for _, kind := range l.Trigger.RequestKinds {
-			b.requests[request.Kind(kind)] = append(b.requests[request.Kind(kind)], u)
+			b.requests[request.Kind(kind)] = append(b.requests[request.Kind(kind)], n)
 		}
-		b.addPhrases(numbers, l.Form, l.Trigger.Tags, owner{u, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, owner{u, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, owner{u, roleError})
-		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, owner{u, roleVeto})
+		b.addPhrases(numbers, l.Form, l.Trigger.Tags, owner{n, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, owner{n, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, owner{n, roleError})
+		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, owner{n, roleVeto})
 	}
 	words := make([]word, len(b.phrases))
 	for i := range b.phrases {
@@ -135,8 +134,8 @@ func (b *Book) compile() {
 		words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // a phrase count
 	}
 	b.machine = newAutomaton(words, maxRows)
-	n := len(b.compiled)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), foundIn: make([]int32, len(b.phrases))} }}
+	lessons := len(b.compiled)
+	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]matchState, lessons), foundIn: make([]int32, len(b.phrases))} }}
 }
 
 // addPhrases records the owner of the phrases.
@@ -156,7 +155,7 @@ func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o
 	}
 }
 
-// Lessons lists all, by slug. The caller may change the slice.
+// Lessons returns all lessons, by slug. The caller may change the slice.
 func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
 
 // Archived reports whether the bank holds an archived lesson with the slug.

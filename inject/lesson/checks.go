@@ -67,12 +67,11 @@ type Checks struct {
 	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
 }
 
-// A trigger is broad if it matches more than this share of the captured sessions, given a minimum
-// number of sessions.
+// Bounds of the findings about captured sessions.
 const (
-	broadShare    = 0.6
-	broadSessions = 20
-	deadSessions  = 100 // number of sessions without a match after which a trigger is reported as dead
+	broadShare    = 0.6 // a trigger that matches more than this share of the sessions is broad
+	broadSessions = 20  // number of sessions below which no trigger is broad
+	deadSessions  = 100 // number of sessions without a match from which on a trigger is dead
 )
 
 // Book checks every lesson of a book, alone and against the others. The findings are sorted by
@@ -234,7 +233,7 @@ func (c Checks) secrets(l *Lesson) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, part := range texted(l) {
+	for _, part := range textParts(l) {
 		for _, name := range c.Secrets(part.text) {
 			out = append(out, finding(l, Error, CodeInvalid, part.field, "holds %s; write the lesson without it", name))
 		}

@@ -184,8 +184,8 @@ func stem(w string) string {
 // sameAudience reports whether the targets of two lessons may match one agent. In doubt the result
 // is true, because different globs may overlap.
 func sameAudience(a, b *Lesson) bool {
-	apart := func(x, y string) bool { return x != "" && y != "" && x != y }
-	if apart(a.Scope.Tenant, b.Scope.Tenant) || apart(a.Scope.Agent, b.Scope.Agent) {
+	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
+	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {
 		return false
 	}
 	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {

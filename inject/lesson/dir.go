@@ -92,17 +92,17 @@ type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
 	files    int
-	seen     hash.Hash // digest of all facts that reveal a change without reading the files
+	digest   hash.Hash // of all facts that reveal a change without reading the files
 	row      []byte    // facts of one file, for the digest
 	problems []Problem // unreadable folders and links
 	folders  []string  // paths of the walked folders
 	roots    []root    // the directory and the symbolic links in it
 }
 
-// list visits the lesson files of a directory. The list allocates little, because a watcher calls
-// it often.
+// list visits the lesson files of a directory. list allocates little, because a watcher calls list at every
+// poll.
 func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
-	l := &listing{dir: dir, visit: visit, seen: sha256.New()}
+	l := &listing{dir: dir, visit: visit, digest: sha256.New()}
 	info, _ := os.Stat(dir) // walk returns the error
 	l.roots = []root{{dir, info}}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -123,10 +123,10 @@ func (l *listing) unread(name string, code Code, err error) Problem {
 func (l *listing) addUnreadable(name string, err error) {
 	p := l.unread(name, CodeInternal, err)
 	l.problems = append(l.problems, p)
-	hashString(l.seen, p.Error())
+	hashString(l.digest, p.Error())
 }
 
-// file notes a lesson. The change time counts because cp -p and some network mounts bring back an
+// file adds a lesson to the listing. The change time counts because cp -p and some network mounts bring back an
 // old modification time.
 func (l *listing) file(name string, info fs.FileInfo) {
 	l.files++
@@ -134,12 +134,12 @@ func (l *listing) file(name string, info fs.FileInfo) {
 	for _, n := range [...]int64{info.Size(), info.ModTime().UnixNano(), changeTime(info), int64(info.Mode())} {
 		l.row = strconv.AppendInt(append(l.row, ' '), n, 10)
 	}
-	l.seen.Write(l.row)
+	l.digest.Write(l.row)
 	l.visit(l, name, info)
 }
 
 // version returns a hash over the names and facts of the files.
-func (l *listing) version() string { return hex.EncodeToString(l.seen.Sum(nil)) }
+func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists the lessons of a folder and its subfolders, following links as a Kubernetes volume
 // requires. above holds the parent folders: a link to one of them is skipped. The error concerns

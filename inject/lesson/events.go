@@ -106,7 +106,8 @@ func (e *events) follow(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	for folder := range e.folders { // before the new ones: a renamed folder has one watch under both names
+	// Remove old watches before adding new ones: a renamed folder has one watch under both names.
+	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
 		}
@@ -141,8 +142,8 @@ func (e *events) unwatch(folder string) {
 // moved reports whether the path leads elsewhere than at the last walk, or to a file that changed.
 func (r root) moved() bool {
 	now, err := os.Stat(r.path)
-	if err != nil || r.info == nil {
-		return err == nil || r.info != nil
+	if exists, existed := err == nil, r.info != nil; !exists || !existed {
+		return exists != existed
 	}
 	if !os.SameFile(now, r.info) {
 		return true

@@ -94,12 +94,12 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 
 // kinds collects the error kinds in the query.
 func (e *Explanation) kinds(q *Query) {
-	u := compiled{lesson: e.Lesson}
+	c := compiled{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
 		failing, fires := []string(nil), false
 		for i := range q.Errors {
 			if x := &q.Errors[i]; slices.Contains(x.Kinds, detect.Kind(kind)) {
-				failing, fires = append(failing, x.Tool), fires || u.failedIn(&signs{}, q, x.Tool)
+				failing, fires = append(failing, x.Tool), fires || c.failedIn(&matchState{}, q, x.Tool)
 			}
 		}
 		switch {
@@ -169,10 +169,10 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	if t := &l.Trigger; !t.targeted(q.query) {
 		add("the targets of the lesson are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
-	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
+	m, c, tools := &matchState{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
-	case u.offered(m, q.query, ""):
-	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.query, e.Tool) }):
+	case c.offered(m, q.query, ""):
+	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.offered(&matchState{}, q.query, e.Tool) }):
 		add("none of the lesson's tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
 		add("the request with its trigger offers none of the lesson's tools (%s)", tools)

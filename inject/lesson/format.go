@@ -139,60 +139,60 @@ func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{
 		{[]string{"metadata", "precept", "state"}, stateNode(l)},
-		{[]string{"metadata", "precept", "former_state"}, optional(string(l.Former))},
-		{[]string{"metadata", "precept", "state_before_pause"}, optional(string(l.BeforePause))},
-		{[]string{"metadata", "precept", "content_hash"}, optional(l.Approval.ContentHash)},
-		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
-		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
-		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
-		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
-		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
+		{[]string{"metadata", "precept", "former_state"}, optionalText(string(l.Former))},
+		{[]string{"metadata", "precept", "state_before_pause"}, optionalText(string(l.BeforePause))},
+		{[]string{"metadata", "precept", "content_hash"}, optionalText(l.Approval.ContentHash)},
+		{[]string{"metadata", "precept", "approved_by"}, optionalText(l.Approval.By)},
+		{[]string{"metadata", "precept", "approved_at"}, optionalText(stamp(l.Approval.At))},
+		{[]string{"metadata", "precept", "source"}, optionalText(l.Approval.Source)},
+		{[]string{"metadata", "precept", "tenant"}, optionalText(l.Scope.Tenant)},
+		{[]string{"metadata", "precept", "agent"}, optionalText(l.Scope.Agent)},
 		{[]string{"metadata", "precept", "number"}, optionalNumber(float64(l.Number))},
 		{[]string{"metadata", "precept", "evidence_count"}, optionalNumber(float64(l.EvidenceCount))},
-		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
-		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
+		{[]string{"metadata", "precept", "created_at"}, optionalText(stamp(l.CreatedAt))},
+		{[]string{"metadata", "precept", "updated_at"}, optionalText(stamp(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
 		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
 		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
-		{[]string{"metadata", "precept", "trial_started"}, optional(stamp(l.Plan.Started))},
-		{[]string{"metadata", "precept", "trial_outcome"}, optional(l.Plan.Outcome)},
-		{[]string{"metadata", "precept", "prevents"}, texts(l.Prevents)},
+		{[]string{"metadata", "precept", "trial_started"}, optionalText(stamp(l.Plan.Started))},
+		{[]string{"metadata", "precept", "trial_outcome"}, optionalText(l.Plan.Outcome)},
+		{[]string{"metadata", "precept", "prevents"}, textListNode(l.Prevents)},
 	}
 	if form == FormGptme {
-		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)
+		return append([]field{{[]string{"match", "keywords"}, textListNode(t.Keywords)}}, own...)
 	}
 	return append([]field{
-		{[]string{"slug"}, text(l.Slug)},
-		{[]string{"title"}, text(l.Title)},
-		{[]string{"trigger", "description"}, text(t.Description)},
-		{[]string{"trigger", "tags"}, texts(t.Tags)},
+		{[]string{"slug"}, textNode(l.Slug)},
+		{[]string{"title"}, textNode(l.Title)},
+		{[]string{"trigger", "description"}, textNode(t.Description)},
+		{[]string{"trigger", "tags"}, textListNode(t.Tags)},
 		{[]string{"trigger", "targets"}, targetsNode(t.Targets)},
-		{[]string{"trigger", "metadata", "precept", "keywords"}, texts(t.Keywords)},
-		{[]string{"trigger", "metadata", "precept", "not_keywords"}, texts(t.NotKeywords)},
-		{[]string{"trigger", "metadata", "precept", "error_patterns"}, texts(t.ErrorPatterns)},
-		{[]string{"trigger", "metadata", "precept", "error_kinds"}, texts(t.ErrorKinds)},
-		{[]string{"trigger", "metadata", "precept", "request_kinds"}, texts(t.RequestKinds)},
-		{[]string{"trigger", "metadata", "precept", "tools"}, texts(t.Tools)},
-		{[]string{"trigger", "metadata", "precept", "models"}, texts(t.Models)},
+		{[]string{"trigger", "metadata", "precept", "keywords"}, textListNode(t.Keywords)},
+		{[]string{"trigger", "metadata", "precept", "not_keywords"}, textListNode(t.NotKeywords)},
+		{[]string{"trigger", "metadata", "precept", "error_patterns"}, textListNode(t.ErrorPatterns)},
+		{[]string{"trigger", "metadata", "precept", "error_kinds"}, textListNode(t.ErrorKinds)},
+		{[]string{"trigger", "metadata", "precept", "request_kinds"}, textListNode(t.RequestKinds)},
+		{[]string{"trigger", "metadata", "precept", "tools"}, textListNode(t.Tools)},
+		{[]string{"trigger", "metadata", "precept", "models"}, textListNode(t.Models)},
 		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.Like)},
-		{[]string{"outcome"}, text(l.Outcome)},
+		{[]string{"outcome"}, textNode(l.Outcome)},
 		{[]string{"evidence"}, evidenceNode(l.Evidence)},
 		{[]string{"confidence"}, &node{kind: kindNumber, num: l.Confidence}},
 		{[]string{"success_count"}, &node{kind: kindNumber, num: float64(l.SuccessCount)}},
 		{[]string{"failure_count"}, &node{kind: kindNumber, num: float64(l.FailureCount)}},
-		{[]string{"supersedes"}, texts(l.Supersedes)},
-		{[]string{"expires_at"}, optional(stamp(l.ExpiresAt))},
+		{[]string{"supersedes"}, textListNode(l.Supersedes)},
+		{[]string{"expires_at"}, optionalText(stamp(l.ExpiresAt))},
 	}, own...)
 }
 
 func stateNode(l *Lesson) *node {
 	if l.State == "" {
-		return text(string(Active))
+		return textNode(string(Active))
 	}
-	return text(string(l.State))
+	return textNode(string(l.State))
 }
 
-func text(s string) *node { return &node{kind: kindString, text: s} }
+func textNode(s string) *node { return &node{kind: kindString, text: s} }
 
 func optionalNumber(x float64) *node {
 	if x == 0 {
@@ -208,11 +208,11 @@ func optionalFlag(set bool) *node {
 	return &node{kind: kindBool, num: 1}
 }
 
-func optional(s string) *node {
+func optionalText(s string) *node {
 	if s == "" {
 		return nil
 	}
-	return text(s)
+	return textNode(s)
 }
 
 func stamp(t time.Time) string {
@@ -222,8 +222,8 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-func texts(list []string) *node {
-	return listNode(list, func(s string) node { return *text(s) })
+func textListNode(list []string) *node {
+	return listNode(list, func(s string) node { return *textNode(s) })
 }
 
 func targetsNode(targets []Target) *node {
@@ -251,7 +251,7 @@ func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {
 		if kv[i+1] != "" {
-			n.keys = append(n.keys, pair{key: kv[i], val: *text(kv[i+1])})
+			n.keys = append(n.keys, pair{key: kv[i], val: *textNode(kv[i+1])})
 		}
 	}
 	return n

@@ -42,7 +42,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
 }
 
-// gptmeFields returns the names of AIP-11 fields in a gptme file.
+// gptmeFields returns pairs of names: a field of the AIP-11 form, and the name of the field in a gptme file.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -139,13 +139,13 @@ func GptmeText(l *Lesson) ([]byte, error) {
 		keywords = append(keywords, phrase)
 	}
 	match := node{kind: kindMap}
-	for key, list := range map[string]*node{"keywords": texts(keywords), "patterns": texts(patterns)} {
+	for key, list := range map[string]*node{"keywords": textListNode(keywords), "patterns": textListNode(patterns)} {
 		if list != nil {
 			match.keys = append(match.keys, pair{key: key, val: *list})
 		}
 	}
 	slices.SortFunc(match.keys, func(a, b pair) int { return strings.Compare(a.key, b.key) })
-	front := node{kind: kindMap, keys: []pair{{key: "status", val: *text(string(Active))}}}
+	front := node{kind: kindMap, keys: []pair{{key: "status", val: *textNode(string(Active))}}}
 	if len(match.keys) > 0 {
 		front.keys = append([]pair{{key: "match", val: match}}, front.keys...)
 	}

@@ -14,8 +14,8 @@ type part struct {
 	forModel    bool // shown to the model
 }
 
-// texted lists the texts of a lesson, texts for the model first.
-func texted(l *Lesson) []part {
+// textParts returns the texts of a lesson, texts for the model first.
+func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
 		out = append(out, part{"body", rest, false})
@@ -34,7 +34,7 @@ func texted(l *Lesson) []part {
 // file, a finding in text for people only is a warning, because this text never enters a request.
 func Suspicious(l *Lesson) []Finding {
 	var out []Finding
-	for _, p := range texted(l) {
+	for _, p := range textParts(l) {
 		severity := Error
 		if !p.forModel {
 			severity = severityFor(l)
@@ -62,15 +62,15 @@ func scan(s string) []string {
 	if hasDelimiter(v) {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
-	p, plain := scanFor(), plainly(v)
+	patterns, plain := compiledScan(), plainly(v)
 	role := slices.ContainsFunc([]string{"sys", "assistant", "developer", "human", "function_result", "invoke"}, func(w string) bool { return strings.Contains(plain, w) })
-	if speaksAsRole(v) || role && p.labels.MatchString(v) || labelled(v) {
+	if speaksAsRole(v) || role && patterns.labels.MatchString(v) || labelled(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
-	if strings.Contains(plain, "data:") && p.dataURL.MatchString(plain) {
+	if strings.Contains(plain, "data:") && patterns.dataURL.MatchString(plain) {
 		out = append(out, "holds a data: URL; remove it")
 	}
-	return append(out, ordered(v)...)
+	return append(out, maliciousOrders(v)...)
 }
 
 // labelled reports whether a line or a sentence starts with a role's label in look-alike letters.
@@ -96,7 +96,7 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	for _, m := range p.FindAllStringIndex(text, -1) {
 		before := text[max(0, m[0]-reach):m[0]]
 		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
-		if !scanFor().negation.MatchString(before) {
+		if !compiledScan().negation.MatchString(before) {
 			return true
 		}
 	}
@@ -122,7 +122,7 @@ func hasHidden(s string) bool {
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
-var scanFor = sync.OnceValue(func() *scanPatterns {
+var compiledScan = sync.OnceValue(func() *scanPatterns {
 	return &scanPatterns{
 		labels: regexp.MustCompile(`[.!?]\s+[*>_-]*\s*(?:System|SYSTEM|Assistant|ASSISTANT|Developer|Human|HUMAN)[*_]*\s*[:：]|[.!?]\s+(?:\*\*|> |- )?system\s*:\s` +
 			`|(?i:#{2,}\s*system (?:prompt|message)\b)|(?i:<+\s*/?\s*(?:sys|function_results?|invoke)\b[^<>\n]{0,80}>)`),

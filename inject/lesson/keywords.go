@@ -63,7 +63,8 @@ func (p *phrase) isIn(text []byte) bool {
 		if at < 0 {
 			return false
 		}
-		if from += at; p.endsAt(text, from+len(longest), &tries) {
+		from += at
+		if p.endsAt(text, from+len(longest), &tries) {
 			return true
 		}
 	}

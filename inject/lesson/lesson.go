@@ -72,7 +72,7 @@ type Evidence struct{ Kind, Ref, Note string }
 type Approval struct {
 	ContentHash string    // hash of the approved text, empty if the file has none
 	By          string    // approver
-	At          time.Time // when; zero when the file does not say
+	At          time.Time // time of the approval; zero if unknown
 	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
 }
 

@@ -23,7 +23,7 @@ const (
 	minLike         = 0.55 // least score of a match, whatever the threshold
 	rareInformation = 4.3  // sum of the weights from which a lower score suffices
 	rarePhrase      = 4.5  // least weight of a related phrase that suffices alone: a phrase of 1% of the sessions
-	freeWindows     = 4    // number of windows without an addition
+	freeWindows     = 4    // number of windows up to which perDoubling adds nothing
 )
 
 // likeBounds are the bounds of a match in one kind of text.
@@ -50,11 +50,11 @@ const (
 	sources // number of kinds
 )
 
-// likePart is a phrase, the title or the description of a lesson, or, as the last parts of each lesson,
-// all stems that are compared with one kind of text.
+// likePart is a phrase, the title or the description of a lesson. Each lesson also has a part for each kind of
+// text, with all stems that are compared with this kind.
 type likePart struct {
 	lesson int32
-	in     [sources]bool // texts that are compared with the part
+	in     [sources]bool // kinds of texts that are compared with the part
 	weight float32       // score of a window that covers the part; 0 for all stems of a lesson
 	mass   float32       // sum of the weights of the stems
 }
@@ -74,11 +74,11 @@ type likeIndex struct {
 	terms      map[string]*likeTerm
 	groups     [][]*likeTerm // terms of the groups of related.txt
 	parts      []likePart
-	last       [sources][]int32 // part with all stems, by lesson
+	allStems   [sources][]int32 // part with all stems, by lesson
 	lessons    []*Lesson
 	thresholds []float32                // by lesson
 	kinds      map[detect.Kind][]int32  // lessons without error kinds, by the kinds of their error patterns
-	about      map[int32][]string       // stems of the title, the description and the keywords, by lesson in kinds
+	about      map[int32][]string       // stems of the title, the description and the keywords, for the lessons in kinds
 	requests   map[request.Kind][]int32 // lessons without kinds of requests, by the kinds of their phrases
 	scratch    sync.Pool                // of *likeScratch
 }
@@ -144,11 +144,11 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	for from := range sources {
 		var in [sources]bool
 		in[from] = true
-		x.last[from] = append(x.last[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
+		x.allStems[from] = append(x.allStems[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
 		x.add(likePart{lesson: lesson, in: in}, sortedSet(all[from]))
 	}
 	for s, n := range inPhrases {
-		if n >= 3 && 5*n >= 2*phrases {
+		if n >= 3 && 5*n >= 2*phrases { // the topic: a stem of two fifths of the phrases
 			x.terms[s].heads = append(x.terms[s].heads, lesson)
 		}
 	}
@@ -253,7 +253,7 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 		Threshold: float64(x.minScore(&score, windows)), index: score.lesson,
 	}
 	for word, stem := range wordStems(w.text) {
-		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.last[t.from][score.lesson]) && !slices.Contains(r.Words, word) {
+		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.allStems[t.from][score.lesson]) && !slices.Contains(r.Words, word) {
 			r.Words = append(r.Words, word)
 		}
 	}

@@ -34,7 +34,7 @@ func (b *Book) exact(text string, from source) []int32 {
 	s.left = maxWork
 	where := int32(inWords)
 	if from == fromErrors {
-		where = 1
+		where = 1 // the only error of the query
 	}
 	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, where)
 	var out []int32
@@ -62,7 +62,7 @@ func (b *Book) WithoutLikeness() *Book {
 
 // AsksForLikeness reports whether a lesson of the book matches by likeness (like: true).
 func (b *Book) AsksForLikeness() bool {
-	return slices.ContainsFunc(b.compiled, func(u compiled) bool { return u.lesson.Trigger.Like })
+	return slices.ContainsFunc(b.compiled, func(c compiled) bool { return c.lesson.Trigger.Like })
 }
 
 // MatchesByLikeness reports whether the book has thresholds of captured traffic.
@@ -74,15 +74,15 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.resembling(q)
 	for i := range found {
 		r := &found[i]
-		m, u := &s.seen[r.index], &b.compiled[r.index]
-		if m.vetoed || !u.admits(q) || slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == r.Lesson }) {
+		m, c := &s.seen[r.index], &b.compiled[r.index]
+		if m.vetoed || !c.admits(q) || slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == r.Lesson }) {
 			continue
 		}
 		failing := ""
 		if j := slices.IndexFunc(q.Errors, func(e ErrorText) bool { return r.CallID != "" && e.CallID == r.CallID }); j >= 0 {
 			failing = q.Errors[j].Tool
 		}
-		if u.offered(&signs{}, q, failing) {
+		if c.offered(&matchState{}, q, failing) {
 			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Like: r})
 		}
 	}
@@ -95,7 +95,7 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	if b.like == nil {
 		return nil
 	}
-	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == slug })
+	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == slug })
 	if i < 0 {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 // Meant returns the hit of a lesson that matches earlier words of a session by meaning, if the
 // conditions of the lesson hold for the request, not_keywords included.
 func (b *Book) Meant(q *Query, r Resemblance) (Hit, bool) {
-	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == r.Lesson.Slug })
-	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&signs{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
+	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == r.Lesson.Slug })
+	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
 		return Hit{}, false
 	}
 	r.Lesson = b.compiled[i].lesson
@@ -116,7 +116,7 @@ func (b *Book) Meant(q *Query, r Resemblance) (Hit, bool) {
 // Suits reports whether the scope and the models of a lesson admit a request, and the new texts of the
 // request contain no phrase of not_keywords of the lesson.
 func (b *Book) Suits(slug string, q *Query) bool {
-	i := slices.IndexFunc(b.compiled, func(u compiled) bool { return u.lesson.Slug == slug })
+	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == slug })
 	if i < 0 {
 		return false
 	}

@@ -82,7 +82,7 @@ func (x *likeIndex) ofRequest(s *likeScratch, t likeText) (best Resemblance, fou
 		}
 		w := window{f.Sentence, sortedSet(stemsOf(f.Sentence))}
 		w.stems = w.stems[:min(len(w.stems), maxWindowStems)]
-		for l, mass := range x.shared(s, w.stems) {
+		for l, mass := range x.lessonsSharing(s, w.stems) {
 			if mass > most && mass > commonWeight*relatedWeight && slices.Contains(lessons, l) {
 				best, most, found = x.resemblance(likeScore{lesson: l, score: 1, from: fromWords}, w, 1, t), mass, true
 			}

@@ -14,7 +14,7 @@ type likeTally struct {
 	mass   float32 // weights of the shared stems
 	shared uint8   // number of the stems of the window that the part shares
 	phrase bool    // whether a phrase of several words is related to a stem of the part
-	by     uint64  // stems of the window that count
+	by     uint64  // set of the stems of the window that count, a bit each
 }
 
 // likeScratch is the memory of one comparison.
@@ -45,7 +45,7 @@ type likeScore struct {
 // stems. The result is valid until the next call with this scratch.
 func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
 	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
-	window := x.share(s, stems, from)
+	window := x.creditStems(s, stems, from)
 	for _, p := range s.parts {
 		target := &x.parts[p]
 		if target.weight == 0 {
@@ -55,7 +55,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 		}
 	}
 	for _, l := range s.lessons {
-		all := &s.tallies[x.last[from][l]]
+		all := &s.tallies[x.allStems[from][l]]
 		if s.left >= 0 && x.suffices(l, all, stems, from) {
 			explained := math.Sqrt(float64(min(1, all.mass/max(window, 1))))
 			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.mass, from})
@@ -68,11 +68,11 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	return s.out
 }
 
-// shared yields the lessons that share stems with the words of a window, with the weights of the shared stems.
-func (x *likeIndex) shared(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
+// lessonsSharing yields the lessons that share stems with the words of a window, with the weights of the shared stems.
+func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
-		x.share(s, stems, fromWords)
+		x.creditStems(s, stems, fromWords)
 		more := true
 		for _, p := range s.parts {
 			if x.parts[p].weight == 0 && more {
@@ -85,9 +85,9 @@ func (x *likeIndex) shared(s *likeScratch, stems []string) iter.Seq2[int32, floa
 	}
 }
 
-// share adds the weights of the stems that a window shares with the parts, and returns the sum of the
+// creditStems adds the weights of the stems that a window shares with the parts, and returns the sum of the
 // weights of the window. A stem without an equal stem in a part counts for a related stem.
-func (x *likeIndex) share(s *likeScratch, stems []string, from source) (window float32) {
+func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (window float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || !isShape(stem)) {
 			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, equal: !isShape(stem) || isPhrase(stem), phrase: isPhrase(stem)})
@@ -106,7 +106,7 @@ func (x *likeIndex) share(s *likeScratch, stems []string, from source) (window f
 			}
 		}
 		if from == fromWords && weight > commonWeight {
-			x.shareRelated(s, stem, likeCredit{from: from, stem: i, weight: weight, phrase: isPhrase(stem)})
+			x.creditRelated(s, stem, likeCredit{from: from, stem: i, weight: weight, phrase: isPhrase(stem)})
 		}
 		if s.left < 0 {
 			break
@@ -119,9 +119,9 @@ func (x *likeIndex) share(s *likeScratch, stems []string, from source) (window f
 	return window
 }
 
-// shareRelated adds the weights of the terms that are related to a stem. Half of likeWork remains
+// creditRelated adds the weights of the terms that are related to a stem. Half of likeWork remains
 // for equal stems.
-func (x *likeIndex) shareRelated(s *likeScratch, stem string, c likeCredit) {
+func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
 			if s.left < likeWork/2 {
@@ -149,7 +149,7 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit is the account of a stem of a window on which a term counts.
+// likeCredit describes the stem of a window for which credit adds the weight of a term.
 type likeCredit struct {
 	from   source
 	stem   int     // number of the stem in the window
@@ -158,8 +158,8 @@ type likeCredit struct {
 	phrase bool    // whether the stem is a phrase of several words
 }
 
-// credit adds the weight of a term to the parts with the term. The last parts of a lesson count each
-// stem of the window once; the other parts count each term once, and one term for each related word.
+// credit adds the weight of a term to the parts with the term. A part with all stems of a lesson counts each
+// stem of the window once. Another part counts each term once, and only one term for a related stem.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.left -= len(t.parts); s.left < 0 {
 		return

@@ -36,7 +36,7 @@ type Traffic struct {
 // trafficWindow is a captured window.
 type trafficWindow struct {
 	text   string // of the first of the windows with equal stems
-	number int
+	number int    // windows with equal stems
 }
 
 // NewTraffic returns an empty Traffic.
@@ -214,8 +214,8 @@ func byScore(a, b scored) int {
 	return 0
 }
 
-// keepBest adds a score to a list of which only the highest most+1 scores are needed. A list of twice
-// this length is cut.
+// keepBest adds a score to a list of which only the highest limit+1 scores are needed. A list of twice this
+// length is cut.
 func keepBest(list []scored, r scored, limit int) []scored {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {

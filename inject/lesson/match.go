@@ -4,12 +4,14 @@ import (
 	"slices"
 )
 
-// signs holds a match's findings about one lesson.
-type signs struct {
-	touched       bool
-	words, vetoed bool
-	looked, found bool  // looked: the tools of the request were compared; found: the request offers one of the lesson's tools
-	asked         int32 // 1 + index of the newest error text whose tool was compared
+// matchState holds the results of a match for one lesson.
+type matchState struct {
+	touched       bool  // the lesson is in scratch.touched
+	words         bool  // the user's words or tags contain a trigger
+	vetoed        bool  // a text contains a phrase of not_keywords
+	toolsCompared bool  // the tools of the request were compared
+	toolOffered   bool  // the request offers one of the lesson's tools
+	compared      int32 // 1 + index of the newest error text whose tool was compared
 	err           int32 // 1 + index of the newest error text with a trigger
 }
 
@@ -21,18 +23,18 @@ const maxWork = 1 << 18
 // scratch is the memory of one match and never outlives the call.
 type scratch struct {
 	text    []byte
-	left    int     // remaining part of maxWork
-	foundIn []int32 // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
-	phrases []int32 // found phrases
-	seen    []signs
-	touched []int32
+	left    int          // remaining part of maxWork
+	foundIn []int32      // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
+	phrases []int32      // found phrases
+	seen    []matchState // by lesson
+	touched []int32      // lessons with a trigger or a veto
 }
 
-func (s *scratch) touch(u int32) *signs {
-	m := &s.seen[u]
+func (s *scratch) touch(n int32) *matchState {
+	m := &s.seen[n]
 	if !m.touched {
 		m.touched = true
-		s.touched = append(s.touched, u)
+		s.touched = append(s.touched, n)
 	}
 	return m
 }
@@ -54,8 +56,8 @@ func (s *scratch) reset() {
 	}
 	s.phrases = s.phrases[:0]
 
-	for _, u := range s.touched {
-		s.seen[u] = signs{}
+	for _, n := range s.touched {
+		s.seen[n] = matchState{}
 	}
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
@@ -79,12 +81,13 @@ func (b *Book) Match(q *Query) []Hit {
 	for i := range q.Errors {
 		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request
 	}
-	if q.Spent = s.left < 0; q.Spent {
+	q.Spent = s.left < 0
+	if q.Spent {
 		return nil
 	}
 	for _, tag := range q.Tags {
-		for _, u := range b.tags[tagKey(tag)] {
-			s.touch(u).words = true
+		for _, n := range b.tags[tagKey(tag)] {
+			s.touch(n).words = true
 		}
 	}
 	b.markRequests(s, q)
@@ -98,30 +101,30 @@ func (b *Book) Match(q *Query) []Hit {
 	return hits
 }
 
-// markRequests matches the lessons of the kinds of requests in the user's words.
+// markRequests marks the lessons of the kinds of requests in the user's words.
 func (b *Book) markRequests(s *scratch, q *Query) {
 	if len(b.requests) == 0 {
 		return
 	}
 	for _, kind := range q.RequestKinds() {
-		for _, u := range b.requests[kind] {
-			s.touch(u).words = true
+		for _, n := range b.requests[kind] {
+			s.touch(n).words = true
 		}
 	}
 }
 
-// markError matches the lessons of an error text's tags and kinds.
+// markError marks the lessons of an error text's tags and kinds.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
-		for _, u := range b.tags[tagKey(tag)] {
-			if m := s.touch(u); b.compiled[u].offered(m, q, q.Errors[i].Tool) {
+		for _, n := range b.tags[tagKey(tag)] {
+			if m := s.touch(n); b.compiled[n].offered(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
 	}
 	for _, kind := range q.Errors[i].Kinds {
-		for _, u := range b.kinds[string(kind)] {
-			if m := s.touch(u); b.compiled[u].failedIn(m, q, q.Errors[i].Tool) {
+		for _, n := range b.kinds[string(kind)] {
+			if m := s.touch(n); b.compiled[n].failedIn(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
@@ -146,8 +149,9 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 				m.vetoed = true
 			case where == inWords:
 				m.words = true
-			case m.asked != where:
-				if m.asked = where; b.compiled[o.lesson].offered(m, q, q.Errors[where-1].Tool) {
+			case m.compared != where:
+				m.compared = where
+				if b.compiled[o.lesson].offered(m, q, q.Errors[where-1].Tool) {
 					m.err = where
 				}
 			}
@@ -164,24 +168,24 @@ const (
 
 // offered reports whether one of the lesson's tools is offered. failing is the tool of the failed
 // call, empty for the user's words.
-func (u *compiled) offered(m *signs, q *Query, failing string) bool {
-	tools := u.lesson.Trigger.Tools
+func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
+	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
 		return true
 	}
-	if !m.looked {
-		m.looked, m.found = true, anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)])
+	if !m.toolsCompared {
+		m.toolsCompared, m.toolOffered = true, anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)])
 	}
-	return m.found
+	return m.toolOffered
 }
 
 // failedIn reports whether the lesson is for errors of the failing tool. A kind has the wording of
 // every tool, so the tools of a lesson narrow the kind to their own errors.
-func (u *compiled) failedIn(m *signs, q *Query, failing string) bool {
+func (c *compiled) failedIn(m *matchState, q *Query, failing string) bool {
 	if failing == "" {
-		return u.offered(m, q, "")
+		return c.offered(m, q, "")
 	}
-	tools := u.lesson.Trigger.Tools
+	tools := c.lesson.Trigger.Tools
 	return len(tools) == 0 || anyTool(tools, []string{failing})
 }
 
@@ -191,14 +195,14 @@ func anyTool(patterns, names []string) bool {
 
 // silenced reports whether the lesson is inactive in this turn although its state fires. A lesson
 // of one tenant or agent supersedes others for this tenant or agent only.
-func (u *compiled) silenced(q *Query) bool {
-	return u.lesson.ExpiredAt(q.Now) ||
-		slices.ContainsFunc(u.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
+func (c *compiled) silenced(q *Query) bool {
+	return c.lesson.ExpiredAt(q.Now) ||
+		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
 // admits reports whether the lesson is in effect for the request.
-func (u *compiled) admits(q *Query) bool {
-	return !u.silenced(q) && u.lesson.Scope.admits(q) && u.lesson.Trigger.addressed(q)
+func (c *compiled) admits(q *Query) bool {
+	return !c.silenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.addressed(q)
 }
 
 // hits returns a hit for each touched lesson that the query admits, in the order of the slugs.
@@ -206,18 +210,18 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil
 	}
-	slices.Sort(s.touched) // units are numbered by slug
+	slices.Sort(s.touched) // lessons are numbered by slug
 	var out []Hit
 	for _, i := range s.touched {
-		m, u := &s.seen[i], &b.compiled[i]
-		if m.vetoed || !u.admits(q) {
+		m, c := &s.seen[i], &b.compiled[i]
+		if m.vetoed || !c.admits(q) {
 			continue
 		}
 		switch {
-		case m.words && u.offered(m, q, ""):
-			out = append(out, Hit{Lesson: u.lesson})
+		case m.words && c.offered(m, q, ""):
+			out = append(out, Hit{Lesson: c.lesson})
 		case m.err > 0:
-			out = append(out, Hit{Lesson: u.lesson, CallID: q.Errors[m.err-1].CallID})
+			out = append(out, Hit{Lesson: c.lesson, CallID: q.Errors[m.err-1].CallID})
 		}
 	}
 	return out

@@ -119,8 +119,8 @@ func (o *order) isIn(text string) bool {
 	})
 }
 
-// ordered returns the orders in a text.
-func ordered(text string) []string {
+// maliciousOrders returns the findings about orders in a text.
+func maliciousOrders(text string) []string {
 	plain := plainly(text)
 	bare := unaccented(plain)
 	forms := map[string]string{"plain": plain, "bare": bare, "squeezed": skeleton(text)}

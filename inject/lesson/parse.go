@@ -22,41 +22,41 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 
 // parse parses a text. The lesson holds the text once: body and advice are substrings.
 func parse(file, raw string) (*Lesson, Faults) {
-	whole := func(format string, args ...any) (*Lesson, Faults) {
+	fileFault := func(format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
 	}
 	if len(raw) > MaxFile {
-		return whole("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
+		return fileFault("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
 	}
 	if !utf8.ValidString(raw) {
-		return whole("the file is not valid UTF-8; save it as UTF-8")
+		return fileFault("the file is not valid UTF-8; save it as UTF-8")
 	}
 	if strings.IndexByte(raw, 0) >= 0 {
-		return whole("the file holds a NUL byte; remove it")
+		return fileFault("the file holds a NUL byte; remove it")
 	}
 	front, body, ok := split(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
-		return whole("the frontmatter has no end; write a line --- behind its fields")
+		return fileFault("the frontmatter has no end; write a line --- behind its fields")
 	case !ok:
-		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
+		return fileFault("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
 	}
 	if len(front) > maxFrontmatter {
-		return whole("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
+		return fileFault("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
 	}
 	front = strings.ReplaceAll(front, "\r\n", "\n")
 	if strings.Contains(front, "\r") {
-		return whole("the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
+		return fileFault("the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
 	}
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults, which do not concern precept
-		return whole("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
+		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
 	case root.kind != kindMap:
-		return whole("the frontmatter is %s; write key: value lines", root.kind)
+		return fileFault("the frontmatter is %s; write key: value lines", root.kind)
 	}
 	l := &Lesson{Path: file, Body: body, Raw: raw}
 	r := &reader{}

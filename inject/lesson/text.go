@@ -5,11 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// The searched part of a text: its head and its tail. People paste logs of megabytes, with their
-// own words at the ends.
+// Bounds of the searched part of a text. People paste logs of megabytes, with their own words at the ends.
 const (
-	maxText  = 64 << 10
-	halfText = maxText / 2
+	maxText  = 64 << 10    // bytes of a text that is searched as a whole
+	halfText = maxText / 2 // bytes of the head, and of the tail, of a longer text
 )
 
 // Blobs are runs of base64 characters: at least blobMixed with upper case, lower case and digits
@@ -21,7 +20,7 @@ const (
 )
 
 // blobBytes holds the lower-case form of each base64 character, and 0 for every other byte. A table is
-// the fastest test: each byte of a text takes it.
+// the fastest test, and the test runs for each byte of a text.
 const blobBytes = "" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00+\x00-\x00/0123456789\x00\x00\x00=\x00\x00" +
@@ -57,8 +56,8 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// cutOut replaces omitted text in a folded text: no match extends over it, and it bounds words. No
-// UTF-8 contains this byte.
+// cutOut replaces omitted text in a folded text. No match extends over this byte, because UTF-8 never
+// contains the byte, and the byte separates words.
 const cutOut = 0xFF
 
 // appendText folds a text: see appendFolded. Blobs are cut out, and the middle of a very long text.

@@ -115,11 +115,12 @@ func (t *Texts) parseAll(entries []*entry) {
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
-			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("reading it made precept panic, please report it: %v", v)}}
+			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("the file made precept panic; please report the file: %v", v)}}
 		}
 	}()
 	l, faults := parse(e.name, e.raw)
-	if e.faults = faults; l == nil {
+	e.faults = faults
+	if l == nil {
 		return
 	}
 	if l.State == Quarantined && l.Approval.ContentHash == l.ContentHash {

@@ -138,7 +138,8 @@ func (w *Watcher) reload(ctx context.Context) {
 		}
 		w.again--
 	default:
-		if w.again = rereads; w.version != "" && !w.settled(ctx, version) {
+		w.again = rereads
+		if w.version != "" && !w.settled(ctx, version) {
 			return
 		}
 	}

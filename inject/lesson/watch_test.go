@@ -342,8 +342,8 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "good.md"), titled("good", "Good"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: reading it made precept panic") {
-			t.Errorf(`got %v, want one problem with "bad.md: internal: reading it made precept panic"`, u.problems)
+		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
+			t.Errorf(`got %v, want one problem with "bad.md: internal: the file made precept panic"`, u.problems)
 		}
 		writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
 		await(t, updates, "Cured", "Good")
