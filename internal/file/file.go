@@ -61,11 +61,11 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
-	dir, folders := filepath.Dir(path), fs.FileMode(0o750)
+	dir, dirMode := filepath.Dir(path), fs.FileMode(0o750)
 	if mode&0o077 == 0 {
-		folders = 0o700
+		dirMode = 0o700
 	}
-	if err := os.MkdirAll(dir, folders); err != nil {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers of the folder ignore the file
@@ -73,7 +73,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 		return err
 	}
 	if err = write(f); err == nil {
-		err = errors.Join(f.Chmod(mode), own(f, path), f.Sync())
+		err = errors.Join(f.Chmod(mode), keepOwner(f, path), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

@@ -21,8 +21,8 @@ func TryLock(f *os.File) error {
 	return err
 }
 
-// own gives f the owner of the file at path, if the process may.
-func own(f *os.File, path string) error {
+// keepOwner gives f the owner of the file at path, if the process may.
+func keepOwner(f *os.File, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil //nolint:nilerr // there is no file yet

@@ -19,12 +19,13 @@ import (
 	"precept/internal/session"
 )
 
+// Tries is the number of tries of a session whose step panics: one in each run of the program.
+const Tries = 3
+
+// Bounds of the marks in memory.
 const (
-	// Tries is the number of tries of a session whose step panics: one in each run of the program.
-	Tries = 3
-	// maxMarks bounds the marks in memory.
-	maxMarks    = 10_000
-	maxWhyBytes = 512
+	maxMarks    = 10_000 // number of marks
+	maxWhyBytes = 512    // bytes of the text of a panic
 )
 
 // ErrPanicked is the error of a step after a panic.
@@ -58,10 +59,10 @@ type Marks interface {
 // Guard runs steps, and holds a mark for each session and exchange at which a step panicked in this
 // run of the program. A Guard is safe for concurrent use.
 type Guard struct {
-	o Options
+	options Options
 
 	mu      sync.Mutex
-	known   map[session.Ref]bool // sessions without further tries in this run
+	aside   map[session.Ref]bool // sessions without further tries in this run
 	waiting []session.DeadLetter // marks that are not stored yet
 }
 
@@ -70,14 +71,14 @@ func New(o Options) *Guard {
 	if o.Count == nil {
 		o.Count = new(atomic.Int64)
 	}
-	return &Guard{o: o, known: map[session.Ref]bool{}}
+	return &Guard{options: o, aside: map[session.Ref]bool{}}
 }
 
 // Step runs a step and reports whether the step returned.
 func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.o.Panicked(step, v)
+			g.options.Panicked(step, v)
 		}
 	}()
 	f()
@@ -97,7 +98,7 @@ func (g *Guard) Err(step label.Step, f func() error) (err error) {
 func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.o.Panicked(step, v)
+			g.options.Panicked(step, v)
 			g.SetAside(step, ref, exchange, v)
 		}
 	}()
@@ -109,25 +110,25 @@ func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) 
 // Before calls Options.Before for a step. Use the method for a step that the caller itself protects
 // against panics.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
-	if g.o.Before != nil {
-		g.o.Before(step, id, exchange)
+	if g.options.Before != nil {
+		g.options.Before(step, id, exchange)
 	}
 }
 
 // SetAside adds a mark of a session, or of an exchange, to the marks that Keep stores. cause is the
 // value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
-	g.o.Count.Add(1)
+	g.options.Count.Add(1)
 	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // the following lines are a stack
 	text = g.clean(text[:min(len(text), maxWhyBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if exchange == "" && len(g.known) < maxMarks {
-		g.known[ref] = true
+	if exchange == "" && len(g.aside) < maxMarks {
+		g.aside[ref] = true
 	}
 	if len(g.waiting) < maxMarks {
 		g.waiting = append(g.waiting, session.DeadLetter{
-			Tenant: ref.Tenant, ID: ref.ID, Exchange: exchange, Step: string(step), Why: text, At: g.o.Now(),
+			Tenant: ref.Tenant, ID: ref.ID, Exchange: exchange, Step: string(step), Why: text, At: g.options.Now(),
 		})
 	}
 }
@@ -135,7 +136,7 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 // clean returns the text without secrets and personal data; a fixed text if there is no Clean or Clean
 // panics.
 func (g *Guard) clean(text string) (clean string) {
-	if g.o.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.o.Clean(text) }) {
+	if g.options.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"
 	}
 	return clean
@@ -145,7 +146,7 @@ func (g *Guard) clean(text string) (clean string) {
 func (g *Guard) IsAside(ref session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.known[ref]
+	return g.aside[ref]
 }
 
 // Keep stores the marks. After an error the marks wait for the next call.
@@ -171,7 +172,7 @@ func (g *Guard) keep(ctx context.Context, marks Marks, list []session.DeadLetter
 		return nil
 	}
 	if !Poisoned(err) || len(list) == 1 {
-		g.o.Failed(label.StepSetAside, err)
+		g.options.Failed(label.StepSetAside, err)
 	}
 	switch {
 	case !Poisoned(err):
@@ -188,6 +189,6 @@ func (g *Guard) keep(ctx context.Context, marks Marks, list []session.DeadLetter
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.Err(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {
-		g.o.Failed(label.StepReadmit, err)
+		g.options.Failed(label.StepReadmit, err)
 	}
 }

@@ -17,11 +17,11 @@ const (
 	StepIdentify Step = "identify" // the session of the request
 	StepLookup   Step = "lookup"   // the session in the store
 	StepDecode   Step = "decode"   // a stored session
-	StepMatch    Step = "match"    // lessons to the request
-	StepDecide   Step = "decide"   // picks and holdout
-	StepSplice   Step = "splice"   // lessons into the body
+	StepMatch    Step = "match"    // matching lessons with the request
+	StepDecide   Step = "decide"   // choosing picks and flipping coins
+	StepSplice   Step = "splice"   // inserting lessons into the body
 	StepBegin    Step = "begin"    // the record of an exchange
-	StepCapture  Step = "capture"  // the response while the client reads the response
+	StepCapture  Step = "capture"  // copying the response while the client reads
 	StepSettle   Step = "settle"   // the signals of a turn or of a closed session
 	StepGather   Step = "gather"   // the captured response
 	StepPublish  Step = "publish"  // echo keys and opt-outs for other replicas
@@ -33,11 +33,11 @@ const (
 
 // The steps of the store, from the queue in memory to the backend.
 const (
-	StepEncode   Step = "encode"    // a session or an exchange for the queue on disk
-	StepSpool    Step = "spool"     // an append to the queue on disk
-	StepSync     Step = "sync"      // the queue to the disk
-	StepReadBack Step = "read_back" // the queue after a restart or an outage
-	StepDeliver  Step = "deliver"   // a batch to the backend
+	StepEncode   Step = "encode"    // encoding a session or an exchange for the queue on disk
+	StepSpool    Step = "spool"     // appending to the queue on disk
+	StepSync     Step = "sync"      // syncing the queue to the disk
+	StepReadBack Step = "read_back" // reading the queue after a restart or an outage
+	StepDeliver  Step = "deliver"   // delivering a batch to the backend
 	StepSecure   Step = "secure"    // the checkpoint of a delivery
 	StepWrite    Step = "write"     // a write to the backend
 	StepImplicit Step = "implicit"  // feedback that the user's words imply
@@ -45,9 +45,9 @@ const (
 	StepOptOut   Step = "opt_out"   // storing the mark of a session that opted out
 	StepForget   Step = "forget"    // a deletion that a person asked for
 	StepRetain   Step = "retain"    // a deletion by age
-	StepSweep    Step = "sweep"     // sessions out of memory
+	StepSweep    Step = "sweep"     // removing sessions from memory
 	StepSetAside Step = "set_aside" // storing the mark of a session at which a step panicked
-	StepReadmit  Step = "readmit"   // sessions that earlier runs set aside
+	StepReadmit  Step = "readmit"   // admitting sessions that earlier runs set aside
 	StepStop     Step = "stop"      // delivery to the store at a stop
 	StepStore    Step = "store"     // the backend at the start
 )

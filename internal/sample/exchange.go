@@ -36,7 +36,7 @@ type Exchange struct {
 	Status      int               `json:"status"`
 	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
 	New         []json.RawMessage `json:"new"`      // list items since the last turn, as sent by the agent, without the text that precept inserted
-	NewFrom     int               `json:"new_from"` // index of the first of them in the list
+	NewFrom     int               `json:"new_from"` // index of the first item of New in the list
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
 	Loops       int               `json:"loops,omitempty"` // warnings decided in this turn
@@ -138,20 +138,21 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	for i, item := range e.New {
 		e.New[i] = redactItem(nil, item)
 	}
-	text := r.Text
+	redactText := r.Text
 	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
-		text = r.CutText
+		redactText = r.CutText
 	}
 	for i := range e.Reply.Calls {
-		e.Reply.Calls[i].Args = text(e.Reply.Calls[i].Args)
+		e.Reply.Calls[i].Args = redactText(e.Reply.Calls[i].Args)
 	}
-	e.Reply.Text = text(e.Reply.Text)
+	e.Reply.Text = redactText(e.Reply.Text)
 	e.Reply.Error = r.Text(e.Reply.Error)
 	e.Redacted = r.DrainCounts()
-	if text = r.Text; len(e.Facts.Task) > wholeTask {
-		text = r.CutText
+	redactTask := r.Text
+	if len(e.Facts.Task) > wholeTask {
+		redactTask = r.CutText
 	}
-	e.Facts.Task = text(e.Facts.Task) // also in New, and counted there
+	e.Facts.Task = redactTask(e.Facts.Task) // also in New, and counted there
 	for i, tag := range e.Facts.Tags {
 		e.Facts.Tags[i] = r.Text(tag)
 	}

@@ -61,10 +61,10 @@ func (t *Thread) parts() map[string]Counted {
 	return map[string]Counted{pastParts: {past, t.Used}}
 }
 
-// partsBeside returns the parts of t, a copy of the unit, for a merge with the other copy. A replica of
+// partsForMerge returns the parts of t, a copy of the unit, for a merge with the other copy. A replica of
 // an earlier release writes the sums without parts. The part of such a replica is its sums minus the
 // named parts of the other copy.
-func (t *Thread) partsBeside(other *Thread) map[string]Counted {
+func (t *Thread) partsForMerge(other *Thread) map[string]Counted {
 	if t.Counted != nil || other.Counted == nil {
 		return t.parts()
 	}
@@ -77,11 +77,11 @@ func (t *Thread) partsBeside(other *Thread) map[string]Counted {
 	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
 }
 
-// joinCounts merges the sums with n, the copy of the unit at another replica: of each part the larger
-// copy counts. The caller locks the record.
-func (t *Thread) joinCounts(n *Thread) {
-	all := maps.Clone(t.partsBeside(n))
-	for replica, part := range n.partsBeside(t) {
+// joinCounts merges the sums with the sums of other, the copy of the unit at another replica: of each part the
+// larger copy counts. The caller locks the record.
+func (t *Thread) joinCounts(other *Thread) {
+	all := maps.Clone(t.partsForMerge(other))
+	for replica, part := range other.partsForMerge(t) {
 		own := all[replica]
 		own.Tally.Join(part.Tally)
 		if part.Used.Input > own.Used.Input {
@@ -89,7 +89,7 @@ func (t *Thread) joinCounts(n *Thread) {
 		}
 		all[replica] = own
 	}
-	sum := Counted{Tally: trial.Tally{At: max(t.Tally.At, n.Tally.At)}}
+	sum := Counted{Tally: trial.Tally{At: max(t.Tally.At, other.Tally.At)}}
 	for _, part := range all {
 		sum.add(part)
 	}

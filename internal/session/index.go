@@ -47,7 +47,7 @@ func newIndex(entries int) *index {
 	return &index{last: make(map[EchoKey]uint32), ring: ring[indexEntry]{limit: entries}}
 }
 
-// addAll adds a session of several keys, and returns the keys of which the session is new.
+// addAll adds a session to several keys, and returns the keys that did not have the session.
 func (x *index) addAll(keys []EchoKey, o owner) (added []EchoKey) {
 	for _, k := range keys {
 		if x.add(k, o) {
@@ -57,7 +57,7 @@ func (x *index) addAll(keys []EchoKey, o owner) (added []EchoKey) {
 	return added
 }
 
-// add stores a session of a key, and reports whether the pair was new.
+// add adds a session to a key, and reports whether the key did not have the session.
 func (x *index) add(k EchoKey, o owner) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,7 +102,7 @@ func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 		if at == 0 {
 			return
 		}
-		e := &x.ring.keys[at-1]
+		e := &x.ring.entries[at-1]
 		a := (x.ring.next - int(at) + x.ring.limit) % x.ring.limit
 		if e.key != k || a <= age || !visit(e) {
 			return

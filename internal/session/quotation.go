@@ -11,10 +11,12 @@ import (
 
 // quotationSearch is a request during the search for quotations.
 type quotationSearch struct {
-	bare, shaped, forced bool     // the request has no tools; has no tools and requires JSON; must call a tool
-	names                []uint32 // short hashes of the names of its tools
-	now                  time.Time
-	texts                []quotedText
+	toolless     bool     // the request has no tools
+	requiresJSON bool     // the request has no tools and requires JSON
+	requiresCall bool     // the request has tools and requires a call
+	names        []uint32 // short hashes of the names of the tools
+	now          time.Time
+	texts        []quotedText
 }
 
 // quotedText is a text of the request.
@@ -47,20 +49,20 @@ func (w *quotationSearch) quotes(x *fingerprint) bool {
 		b, inB := latest(x.answers, s.text)
 		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
-			if w.bare && (x.hasTools || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
+			if w.toolless && (x.hasTools || dialogue) || !w.toolless && dialogue && (w.requiresCall || closes(s.text, b)) {
 				return true
 			}
 		}
-		if x.hasTools && w.shaped && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
+		if x.hasTools && w.requiresJSON && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
 			return true
 		}
-		if (w.shaped || w.forced) && w.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
+		if (w.requiresJSON || w.requiresCall) && w.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
 		answered = answered || inB && s.role == wire.RoleAssistant
 	}
-	return w.bare && x.hasTools && asked && answered
+	return w.toolless && x.hasTools && asked && answered
 }
 
 // match is the position of a part of a conversation in a text.
@@ -112,11 +114,8 @@ func closes(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
-// speakerLabel returns the punctuation of the text that names a speaker before a position ("user:
-// ", "<input>
-// ", "== Human ==
-//
-// ", `{"role": "user", "content": "`), or "" without such a text.
+// speakerLabel returns the punctuation before a position that ends the label of a speaker, "" without such a
+// label. Labels are `user:`, `<input>`, `== Human ==` and `{"role": "user", "content": "`, for example.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

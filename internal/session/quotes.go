@@ -48,7 +48,8 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	x := q.find(sc, id, len(req.Tools) > 0)
 	from := req.New()
 	if x.at.IsZero() {
-		if from = 0; !req.Delta {
+		from = 0
+		if !req.Delta {
 			x.recall(req)
 		}
 	}
@@ -98,17 +99,17 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// About returns the conversation that the request quotes. ok is false if no conversation with another
-// system text and without a tool of the request is quoted. docs/decisions/0010 lists the conditions.
+// About returns the conversation that the request quotes. Only conversations with another system text and
+// without any tool of the request count. docs/decisions/0010 lists the conditions.
 func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := quotationSearch{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
-	w.forced = len(req.Tools) > 0 && req.RequiresTool()
-	w.shaped = w.bare && req.RequiresJSON()
+	w := quotationSearch{names: shortNames(req.Tools), toolless: len(req.Tools) == 0, now: now}
+	w.requiresCall = len(req.Tools) > 0 && req.RequiresTool()
+	w.requiresJSON = w.toolless && req.RequiresJSON()
 	w.read(req)
 	for x := range q.byScope.values[sc.withoutRun()].all {
 		if x.system != req.SystemHash && now.Sub(x.at) < quoteTTL && !overlap(w.names, x.tools) && w.quotes(x) {

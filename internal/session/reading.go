@@ -8,11 +8,11 @@ import (
 
 // Bounds of the work on a request.
 const (
-	maxTrail         = 32 // echoes looked at, newest first
-	maxSearchedItems = 96 // maximum number of items that are searched
-	maxItemsBefore   = 8  // items before the new part that are searched for unknown content
-	maxFirstItems    = 16 // items looked at for the first words
-	maxWords         = 512
+	maxTrail         = 32  // maximum number of echoes that are read, newest first
+	maxSearchedItems = 96  // maximum number of items that are searched
+	maxItemsBefore   = 8   // items before the new part that are searched for unknown content
+	maxFirstItems    = 16  // items from the start that are searched for the first words
+	maxWords         = 512 // hashed bytes at each end of the first words
 )
 
 // opening returns the first words of the user. ok is false if the request does not show the

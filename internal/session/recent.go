@@ -10,7 +10,7 @@ func newRecent[K comparable, V any](limit int) recent[K, V] {
 	return recent[K, V]{map[K]V{}, ring[K]{limit: limit}}
 }
 
-// put sets the value of a key. A new key removes the oldest one.
+// put sets the value of a key. In a full map, a new key replaces the oldest key.
 func (r *recent[K, V]) put(k K, v V) {
 	if _, known := r.values[k]; !known {
 		if oldest, full := r.ring.add(k); full {
@@ -21,18 +21,19 @@ func (r *recent[K, V]) put(k K, v V) {
 }
 
 // ring holds a bounded number of the newest entries.
-type ring[K any] struct {
-	keys  []K
-	next  int // index of the next entry
-	limit int
+type ring[T any] struct {
+	entries []T
+	next    int // index of the next entry
+	limit   int
 }
 
 // add stores an entry. If the ring is full, add returns the overwritten entry.
-func (r *ring[K]) add(k K) (oldest K, full bool) {
-	if full = len(r.keys) == r.limit; full {
-		oldest, r.keys[r.next] = r.keys[r.next], k
+func (r *ring[T]) add(x T) (oldest T, full bool) {
+	full = len(r.entries) == r.limit
+	if full {
+		oldest, r.entries[r.next] = r.entries[r.next], x
 	} else {
-		r.keys = append(r.keys, k)
+		r.entries = append(r.entries, x)
 	}
 	r.next = (r.next + 1) % r.limit
 	return oldest, full

@@ -43,9 +43,9 @@ func (r *Record) Adopt(n *Record) {
 	if n.Facts.Turns > r.Facts.Turns {
 		r.Facts = n.Facts
 	}
-	i := &r.Identity
-	i.Agent, i.Name, i.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
-	i.Started, i.Seen, i.Model, i.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
+	identity := &r.Identity
+	identity.Agent, identity.Name, identity.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
+	identity.Started, identity.Seen, identity.Model, identity.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted

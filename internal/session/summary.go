@@ -44,7 +44,8 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 		if before != "" {
 			add(before, line)
 		}
-		if before = line; len(keys) == limit {
+		before = line
+		if len(keys) == limit {
 			break
 		}
 	}

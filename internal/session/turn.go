@@ -77,7 +77,7 @@ func (r *Record) InPlace(req *wire.Request) bool {
 // Bounds of the stored traces of a reply.
 const (
 	maxReplyKeys = 8
-	replyItems   = 4 // a reply of the Responses API is several
+	replyItems   = 4 // items of a reply that are searched: a reply of the Responses API has several
 )
 
 // Bounds of the remembered calls.

@@ -33,7 +33,7 @@ const maxDepth = 64
 // maxNesting is the number of texts inside of texts that Parse reads: bash -c "sh -c 'make'".
 const maxNesting = 3
 
-// Line is a text, taken apart.
+// Line holds the commands of a text.
 type Line struct {
 	Commands []Command // in the order of the text; commands of a substitution follow its command
 	Writes   bool      // a redirection writes a file

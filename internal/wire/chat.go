@@ -78,7 +78,7 @@ func chatCall(b []byte, v span) Call {
 	return c
 }
 
-// callWith decodes {name, arguments} or {name, input}; with is the second key.
+// callWith decodes {name, arguments} or {name, input}; key is the name of the second member.
 func callWith(b []byte, v span, key string) Call {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{key, &args})

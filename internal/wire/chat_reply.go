@@ -65,7 +65,7 @@ func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	}
 }
 
-// maxOthers bounds the kept bytes of further choices.
+// maxOthers bounds the number of keys of further choices.
 const maxOthers = 64
 
 // delta reads a piece of the first choice; whole reports that the piece is the whole choice.

@@ -86,7 +86,7 @@ type unpacker struct {
 	wait    func(struct{}) bool // returns to the caller of Write; false: no more bytes come
 	resume  func() (struct{}, bool)
 	stop    func()
-	cost    int   // memory of the decoder in bytes, about
+	cost    int   // approximate memory of the decoder in bytes
 	read    int64 // bytes of the reply
 	decoded int64 // decoded bytes
 	ended   bool  // the decoder is at its end
@@ -149,7 +149,8 @@ func (u *unpacker) Read(p []byte) (int, error) {
 
 // Write decodes the next bytes.
 func (u *unpacker) Write(p []byte) {
-	if u.in = p; !u.ended {
+	u.in = p
+	if !u.ended {
 		_, more := u.resume()
 		u.ended = !more
 	}
@@ -159,7 +160,8 @@ func (u *unpacker) Write(p []byte) {
 // Close ends the decoder, which reads an end of file.
 func (u *unpacker) Close() {
 	u.ended = true
-	if u.stop(); u.read == 0 { // an empty reply
+	u.stop()
+	if u.read == 0 { // an empty reply
 		u.err = io.EOF
 	}
 }

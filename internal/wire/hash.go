@@ -70,7 +70,7 @@ func (r *Request) hash(i int) uint64 {
 	for n := range it.Results {
 		res := &it.Results[n]
 		if res.WithCall && res.Block >= 0 || res.Inferred {
-			continue // the message grows from turn to turn, or became a result when an equal one came
+			continue // the message grows from turn to turn, or counts as a result only since the list repeats the text
 		}
 		put('r', wireID(res.CallID))
 		put('t', resultText(res))

@@ -35,7 +35,7 @@ type Item struct {
 	Kind    string // responses: type of the item, "" for none
 	ID      string // id of the item (responses: "id", id of an item_reference)
 	Ref     bool   // item_reference: the provider keeps the item
-	Text    string // user: all text parts as sent, joined with \\n; assistant, system: the text
+	Text    string // user: all text parts as sent, joined with \n; assistant, system: the text
 	Words   string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
 	Calls   []Call
 	Results []Result

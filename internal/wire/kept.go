@@ -42,8 +42,9 @@ func (k Kept[T]) request() *Request {
 	for _, raw := range k.Items {
 		body = appendItem(append(body, ','), raw)
 	}
+	body = append(body, ']')
 	d := k.Dialect
-	if body = append(body, ']'); d == None {
+	if d == None {
 		d = recordedDialect(body, span{0, len(body)})
 		body = append(appendListKey(make([]byte, 0, len(body)+32), d), body...)
 	}

@@ -22,7 +22,7 @@ type Memory struct {
 	checkpoints map[uint64][]*checkpoint // by scope and first bytes of the body, the shortest first
 	size        int                      // number of entries
 	minBytes    int                      // shorter bodies are not remembered
-	clock       uint64
+	clock       uint64                   // incremented for each stored checkpoint
 }
 
 // Bounds of the memory.
@@ -47,8 +47,8 @@ type checkpoint struct {
 	sum     uint64 // hash of the list up to n
 	system  uint64 // SystemHash of the request
 	settled bool   // system is final, because an item before n is not system text
-	used    uint64
-	lent    bool // a parser has resumed, and may write behind the ends of list and results
+	used    uint64 // Memory.clock at the last use
+	lent    bool   // a parser has resumed, and may write behind the ends of list and results
 
 	digest xxhash.Digest // look-up: digest of the list up to n
 }
@@ -186,7 +186,8 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := *best
-	if k.digest, best.lent = found, true; k.lent {
+	k.digest, best.lent = found, true
+	if k.lent { // another parser appends to the arrays
 		k.list, k.results = slices.Clip(k.list), slices.Clip(k.results)
 	}
 	return &k

@@ -14,8 +14,8 @@ import (
 type ReplyReader struct {
 	dialect  Dialect
 	size     int64
-	limit    int
-	kept     int
+	limit    int // bound of kept
+	kept     int // stored bytes of the reply, with itemCost for each item
 	mode     replyMode
 	sse      sseReader
 	json     []byte
@@ -69,7 +69,8 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	case r.unpack == nil:
 		r.read(p)
 	default:
-		if r.unpack.Write(p); r.unpack.ended {
+		r.unpack.Write(p)
+		if r.unpack.ended {
 			r.endUnpacking(r.unpack.err)
 		}
 	}

@@ -65,14 +65,14 @@ func (r *Recording) readReward(reward, success json.RawMessage) error {
 	if given(reward) {
 		r.Reward = new(float64)
 		if json.Unmarshal(reward, r.Reward) != nil || !(*r.Reward >= 0 && *r.Reward <= 1) {
-			return fmt.Errorf("its reward is %.40s; write a number from 0 to 1", reward)
+			return fmt.Errorf("the reward is %.40s; write a number from 0 to 1", reward)
 		}
 		return nil
 	}
 	if given(success) {
 		var ok bool
 		if json.Unmarshal(success, &ok) != nil {
-			return fmt.Errorf("its success is %.40s; write true or false", success)
+			return fmt.Errorf("the value of success is %.40s; write true or false", success)
 		}
 		r.Reward = new(float64)
 		if ok {

@@ -53,7 +53,7 @@ func (t *tokens) read(b []byte, v span) {
 		return
 	}
 	usage := gjson.ParseBytes(v.of(b))
-	for _, from := range [...]struct {
+	for _, count := range [...]struct {
 		to   *int
 		path string
 	}{
@@ -69,9 +69,9 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.cached, "num_cached_tokens"},
 		{&t.created, "cache_creation_input_tokens"},
 	} {
-		if raw := usage.Get(from.path).Raw; raw != "" {
+		if raw := usage.Get(count.path).Raw; raw != "" {
 			if n, err := strconv.Atoi(raw); err == nil {
-				*from.to = max(*from.to, n)
+				*count.to = max(*count.to, n)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type replyItems struct {
 type replyItem struct {
 	index    int
 	isCall   bool
-	done     bool
+	done     bool // the item is complete
 	id, name string
 	itemID   string
 	full     [][]byte // full pieces of the text or of the call's arguments

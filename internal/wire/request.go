@@ -230,7 +230,8 @@ func (r *Request) fill(at *places, tools []span, known *checkpoint) {
 		return
 	}
 	r.ListHash = known.listHash(at.list.of(b))
-	if r.SystemHash = known.system; known.at.system != at.system || !known.settled {
+	r.SystemHash = known.system
+	if known.at.system != at.system || !known.settled {
 		r.SystemHash = r.systemHash(at.system)
 	}
 }

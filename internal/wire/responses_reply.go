@@ -12,9 +12,12 @@ func (r *ReplyReader) responses(name, b []byte) {
 	}
 	switch string(name) {
 	case "":
-		if r.fail(b, fault); r.mode == modeJSON && r.rep.Error == "" {
+		r.fail(b, fault)
+		switch {
+		case r.mode != modeJSON:
+		case r.rep.Error == "":
 			r.wholeResponse(b, span{0, len(b)}, "completed")
-		} else if r.mode == modeJSON {
+		default:
 			r.wholeResponse(b, span{0, len(b)}, "failed")
 		}
 	case "response.output_item.added":
@@ -82,7 +85,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	}
 	r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	if kindAt(b, output) == '[' && !r.allDone() {
-		r.dropSlots()
+		r.dropItems()
 		i := 0
 		for e := range elements(b, output) {
 			r.outputItem(b, e, i, true)
@@ -101,7 +104,7 @@ func (r *ReplyReader) allDone() bool {
 	return len(r.items.list) > 0
 }
 
-func (r *ReplyReader) dropSlots() {
+func (r *ReplyReader) dropItems() {
 	for _, s := range r.items.list {
 		r.kept -= s.len() + itemCost
 	}

@@ -179,7 +179,8 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 	for _, s := range insertions {
 		dst, cuts = r.appendWithout(dst, from, s.where.at, cuts)
 		dst = s.where.appendTo(dst, s.texts)
-		if from = s.where.at; s.where.form == aroundNull {
+		from = s.where.at
+		if s.where.form == aroundNull {
 			dst = append(dst, null+`"`...)
 			from += len(null)
 		}

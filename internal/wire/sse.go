@@ -13,8 +13,8 @@ type sseReader struct {
 	line    []byte // bytes of the unfinished line
 	data    []byte // data of the unfinished event
 	name    []byte
-	some    bool // the event has a data field
-	over    bool // the line is longer than max
+	hasData bool // the event has a data field
+	lineCut bool // the line is longer than max
 	lost    bool // the event is longer than max
 	afterCR bool
 }
@@ -25,7 +25,7 @@ const keptBuffer = 16 << 10
 
 // write reads the next bytes of the stream.
 func (s *sseReader) write(p []byte) {
-	returns := bytes.IndexByte(p, '\r') >= 0 // rare: not searched in each line
+	hasCR := bytes.IndexByte(p, '\r') >= 0 // rare: not searched in each line
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -39,7 +39,7 @@ func (s *sseReader) write(p []byte) {
 		if n >= 0 {
 			run = p[:n]
 		}
-		if returns {
+		if hasCR {
 			if cr := bytes.IndexByte(run, '\r'); cr >= 0 {
 				n, s.afterCR = cr, true
 			}
@@ -48,12 +48,12 @@ func (s *sseReader) write(p []byte) {
 			s.hold(p)
 			return
 		}
-		if len(s.line) == 0 && !s.over && n <= s.max {
+		if len(s.line) == 0 && !s.lineCut && n <= s.max {
 			s.readLine(p[:n])
 		} else {
 			s.hold(p[:n])
 			s.readLine(s.line)
-			s.line, s.over = reuse(s.line), false
+			s.line, s.lineCut = reuse(s.line), false
 		}
 		p = p[n+1:]
 	}
@@ -63,7 +63,7 @@ func (s *sseReader) write(p []byte) {
 func (s *sseReader) drop(maxBuffered int) {
 	s.max = maxBuffered
 	if len(s.line) > maxBuffered {
-		s.line, s.over = nil, true
+		s.line, s.lineCut = nil, true
 	}
 	if len(s.data) > maxBuffered {
 		s.data, s.lost = nil, true
@@ -74,13 +74,13 @@ func (s *sseReader) drop(maxBuffered int) {
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
-	s.line, s.over = nil, false
+	s.line, s.lineCut = nil, false
 }
 
 // hold keeps the beginning of a line.
 func (s *sseReader) hold(p []byte) {
 	if room := s.max - len(s.line); len(p) > room {
-		s.over = true
+		s.lineCut = true
 		p = p[:max(room, 0)]
 	}
 	s.line = append(s.line, p...)
@@ -88,7 +88,7 @@ func (s *sseReader) hold(p []byte) {
 
 // readLine reads one whole line.
 func (s *sseReader) readLine(line []byte) {
-	if len(line) == 0 && !s.over {
+	if len(line) == 0 && !s.lineCut {
 		s.dispatch()
 		return
 	}
@@ -100,11 +100,11 @@ func (s *sseReader) readLine(line []byte) {
 	case "event":
 		s.name = append(s.name[:0], value[:min(len(value), 128)]...)
 	case "data":
-		if s.some {
+		if s.hasData {
 			s.data = append(s.data, '\n')
 		}
-		s.some = true
-		s.lost = s.lost || s.over || len(s.data)+len(value) > s.max
+		s.hasData = true
+		s.lost = s.lost || s.lineCut || len(s.data)+len(value) > s.max
 		if s.lost {
 			value = nil
 		}
@@ -113,13 +113,13 @@ func (s *sseReader) readLine(line []byte) {
 }
 
 func (s *sseReader) dispatch() {
-	if s.some {
+	if s.hasData {
 		if s.lost {
 			s.data = s.data[:0]
 		}
 		s.event(s.name, s.data, s.lost)
 	}
-	s.data, s.name, s.some, s.lost = reuse(s.data), s.name[:0], false, false
+	s.data, s.name, s.hasData, s.lost = reuse(s.data), s.name[:0], false, false
 }
 
 func reuse(b []byte) []byte {

@@ -8,22 +8,22 @@ import (
 )
 
 // Strings are nine tenths of a body. The functions of this file find the end of a string and prove
-// its text: no control characters, no invalid escape. They compare eight bytes at once, because
+// its text: no control characters, no invalid escape. The functions compare eight bytes at once, because
 // plain text is the common case.
 
 // One byte, eight times in a word.
 const (
-	ones   = 0x0101010101010101
-	highs  = 0x80 * ones
-	quotes = '"' * ones
-	slants = '\\' * ones
-	blanks = ' ' * ones
+	ones        = 0x0101010101010101
+	highs       = 0x80 * ones
+	quotes      = '"' * ones
+	backslashes = '\\' * ones
+	blanks      = ' ' * ones
 )
 
 // special marks the bytes of w that end a run of plain text in a string: quote, backslash, control. Only the
 // lowest mark is reliable: the subtraction may carry into higher bytes.
 func special(w uint64) uint64 {
-	q, s := w^quotes, w^slants
+	q, s := w^quotes, w^backslashes
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
 }
 

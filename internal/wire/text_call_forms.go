@@ -96,7 +96,8 @@ func taggedArgs(s string) string {
 			break
 		}
 		value, after, ended := strings.Cut(rest, end)
-		if s = rest; !ended || !isTag(name) {
+		s = rest
+		if !ended || !isTag(name) {
 			continue
 		}
 		out = append(append(appendEscaped(append(out, `,"`...), name), `":"`...), appendEscaped(nil, strings.TrimSpace(value))...)
