@@ -17,7 +17,7 @@ import (
 func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.input.Request.New() > 0 && w.noneFromPerson(q.Words) {
-		if words := w.earlier(); words != "" {
+		if words := w.earlierWords(); words != "" {
 			found = append(found, words)
 		}
 	}
@@ -50,8 +50,8 @@ func isFromPerson(words string) bool {
 	return words != "" && !synthetic
 }
 
-// earlier returns the newest words of a person before the new content, within maxEarlier items.
-func (w *work) earlier() string {
+// earlierWords returns the newest words of a person before the new content, within maxEarlier items.
+func (w *work) earlierWords() string {
 	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlier); i-- {
 		if w.input.Request.Role(i) != wire.RoleUser {
 			continue

@@ -6,7 +6,7 @@
 // dropped, and the lesson is quarantined until a person approves this text (Act), unless the lesson
 // is the agent's own and for this agent alone (Proposal.Own). Revise edits a program's lesson and
 // quarantines the lesson again. Cite adds evidence to any lesson. Withdraw archives a lesson of the
-// program's own scope. Put writes a person's text. Act, Archive and Restore change a state. Each of
+// program's own scope. Put writes a person's text. Act changes a state. Each of
 // these operations regenerates the index and appends to the audit log in the same step. List,
 // Archived and Log read. A refused write returns *Refused, whose faults have AIP-11's codes,
 // ErrNoLesson, or ErrTooMany.

@@ -99,7 +99,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	s, eol, at := find(text), lineEnd(text), l.Now()
+	s, eol, at := findSection(text), lineEnd(text), l.Now()
 	current := text[s.start:s.end]
 	var bullets strings.Builder
 	for i := range results {
@@ -114,7 +114,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	if bullets.Len() == 0 {
 		return nil
 	}
-	pos, insert := s.added(text, bullets.String(), eol)
+	pos, insert := s.insertion(text, bullets.String(), eol)
 	return replace(path, text[:pos], []byte(insert), text[pos:])
 }
 

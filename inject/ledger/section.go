@@ -21,8 +21,8 @@ type section struct {
 	list       bool   // the last line belongs to a list: no blank line before an entry
 }
 
-// find returns the section of a text. A heading in a code fence or a comment does not count.
-func find(text []byte) section {
+// findSection returns the section of a text. A heading in a code fence or a comment does not count.
+func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), last: len(text)}
 	closer := "" // marker that closes the open fence or comment
 	for at := 0; at < len(text); {
@@ -83,9 +83,9 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// added returns the text that adds bullets to the end of the section, and the offset for the text.
+// insertion returns the text that adds bullets to the end of the section, and the offset of the insertion.
 // A file without a section gets the section at its end.
-func (s *section) added(text []byte, bullets, eol string) (at int, insert string) {
+func (s *section) insertion(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.last
 	if at > 0 && text[at-1] != '\n' {
@@ -115,7 +115,7 @@ type Dated struct {
 // Entries returns the entries of a ledger, the oldest first. Entries skips text in another form,
 // and entries without file, error or rule.
 func Entries(text []byte) []Dated {
-	s := find(text)
+	s := findSection(text)
 	var out []Dated
 	var open *Dated
 	for raw := range strings.Lines(string(text[s.start:s.end])) {

@@ -180,7 +180,7 @@ func (l *Lesson) resume() {
 func (l *Lesson) approved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval
-	if s.Fires() && (!isApproved && !isPersons || l.unseen()) {
+	if s.Fires() && (!isApproved && !isPersons || l.needsReview()) {
 		return Quarantined
 	}
 	return s

@@ -135,7 +135,7 @@ func severityFor(l *Lesson) Severity {
 
 // checkAlone returns the findings about a lesson without a comparison to other lessons.
 func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
-	out := append(unread(l), broad(l)...)
+	out := append(unreadKeys(l), broad(l)...)
 	out = append(out, unknownKinds(l)...)
 	out = append(out, c.backtest(l)...)
 	out = append(out, Suspicious(l)...)

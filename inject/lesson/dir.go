@@ -46,7 +46,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
 		raw, err := readFile(l.path(name), info)
 		if err != nil {
-			l.problems = append(l.problems, l.unread(name, CodeInvalid, err))
+			l.problems = append(l.problems, l.problem(name, CodeInvalid, err))
 			return
 		}
 		texts[name] = raw
@@ -115,13 +115,14 @@ func (l *listing) path(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name))
 }
 
-func (l *listing) unread(name string, code Code, err error) Problem {
+// problem returns the problem of an unreadable file or folder.
+func (l *listing) problem(name string, code Code, err error) Problem {
 	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
 }
 
 // addUnreadable records an unreadable folder or link.
 func (l *listing) addUnreadable(name string, err error) {
-	p := l.unread(name, CodeInternal, err)
+	p := l.problem(name, CodeInternal, err)
 	l.problems = append(l.problems, p)
 	hashString(l.digest, p.Error())
 }

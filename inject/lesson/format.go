@@ -94,7 +94,7 @@ func verify(l *Lesson, raw string, inForce bool) error {
 		return faults
 	}
 	if got.State == Quarantined && l.State.Fires() {
-		if !inForce && got.unseen() {
+		if !inForce && got.needsReview() {
 			return Refusal(Suspicious(got))
 		}
 		if !inForce {

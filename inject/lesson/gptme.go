@@ -80,9 +80,9 @@ func (f Form) narrower() string {
 	return "narrow the keywords, or add not_keywords"
 }
 
-// unread finds the keys of a gptme file's match that decide in gptme when a lesson is shown, and that
+// unreadKeys finds the keys of a gptme file's match that decide in gptme when a lesson is shown, and that
 // precept does not read.
-func unread(l *Lesson) (out []Finding) {
+func unreadKeys(l *Lesson) (out []Finding) {
 	front, _, _ := split(l.Raw)
 	if l.Form != FormGptme || front == "" {
 		return nil
@@ -112,7 +112,7 @@ func unread(l *Lesson) (out []Finding) {
 // of the file's fields, and the keys of the file that precept does not read. file is the lesson as
 // read.
 func OfFile(file *Lesson, findings []Finding) []Finding {
-	out := unread(file)
+	out := unreadKeys(file)
 	for _, f := range findings {
 		f.Field = file.Form.field(f.Field)
 		out = append(out, f)

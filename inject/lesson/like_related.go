@@ -76,7 +76,7 @@ func isPhrase(token string) bool { return strings.Contains(token, "_") }
 type recentWords struct {
 	last  string                 // as in the text
 	words [maxPhraseWords]string // in lower case, without apostrophes
-	n     int
+	count int                    // number of words
 }
 
 func (r *recentWords) add(word string) {
@@ -87,7 +87,7 @@ func (r *recentWords) add(word string) {
 	}
 	copy(r.words[:], r.words[1:])
 	r.words[maxPhraseWords-1] = word
-	r.n = min(r.n+1, maxPhraseWords)
+	r.count = min(r.count+1, maxPhraseWords)
 }
 
 // stems yields the stem of the last word, the meaning of the last two words, such as refund for "money
@@ -104,7 +104,7 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 		return
 	}
 	var buffer [96]byte
-	for n := 2; n <= r.n; n++ {
+	for n := 2; n <= r.count; n++ {
 		key := buffer[:0]
 		for i, w := range r.words[maxPhraseWords-n:] {
 			if i > 0 {

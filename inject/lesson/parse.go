@@ -75,24 +75,24 @@ func parse(file, raw string) (*Lesson, Faults) {
 // finish computes the derived fields: the hash, and the validity of the approval.
 func (l *Lesson) finish() {
 	l.ContentHash = l.Hash()
-	if l.stale() || l.State.Fires() && l.unseen() {
+	if l.lacksApproval() || l.State.Fires() && l.needsReview() {
 		l.State = Quarantined
 	}
 }
 
-// unseen reports whether the text for a model contains a pattern that the injection scan refuses,
+// needsReview reports whether the text for a model contains a pattern that the injection scan refuses,
 // without an approval of this text. A file can reach a request like any other source.
-func (l *Lesson) unseen() bool {
+func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
 	}
 	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// stale reports whether the approval of the file's state is for another text, or missing for a
+// lacksApproval reports whether the approval of the file's state is for another text, or missing for a
 // program's lesson. An approval is bound to the text that the approver read: otherwise an author
 // could change a lesson after its approval.
-func (l *Lesson) stale() bool {
+func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a person's file needs no approval
 	}

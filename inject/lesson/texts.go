@@ -198,7 +198,7 @@ func (e *entry) waitReason() string {
 		return ""
 	case len(e.secretKinds) > 0:
 		return "the file holds a secret (" + strings.Join(e.secretKinds, ", ") + ")"
-	case l.unseen():
+	case l.needsReview():
 		return "the injection scan has a finding in the text; `precept lessons lint` prints it"
 	}
 	return ""

@@ -44,7 +44,7 @@ func Build(s Session) []Sample {
 	for i := from; i < len(h.parts); i++ {
 		out = append(out, h.dialog(h.number(i), &h.parts[i], i == len(h.parts)-1))
 	}
-	if h.single() {
+	if h.isSingleExchange() {
 		return out
 	}
 	out = append(out, h.corrections()...)
@@ -78,7 +78,7 @@ func (h *history) intent() Sample {
 // turns can have had.
 func (h *history) number(part int) int {
 	part += h.offset()
-	if len(h.steps) > 0 && h.steps[0].Turn < h.second() {
+	if len(h.steps) > 0 && h.steps[0].Turn < h.secondPartTurn() {
 		return part - 1
 	}
 	return part
@@ -95,8 +95,8 @@ func (h *history) offset() int {
 	return max(first-1, 0) * maxPerTurn
 }
 
-// second returns the number of the first turn of the second part; math.MaxInt without a second part.
-func (h *history) second() int {
+// secondPartTurn returns the number of the first turn of the second part; math.MaxInt without a second part.
+func (h *history) secondPartTurn() int {
 	if len(h.parts) < 2 {
 		return math.MaxInt
 	}
@@ -208,8 +208,8 @@ func outcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// cut shortens s to at most n bytes, between runes and not inside a placeholder, and says so with
-// an ellipsis.
+// cut shortens s to at most n bytes, between runes and not inside a placeholder, and marks the
+// cut with an ellipsis.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

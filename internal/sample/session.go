@@ -165,8 +165,8 @@ func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
 	}
 }
 
-// single reports whether the session is one request and its reply.
-func (h *history) single() bool {
+// isSingleExchange reports whether the session is one request and its reply.
+func (h *history) isSingleExchange() bool {
 	if len(h.kept) != 1 {
 		return false
 	}

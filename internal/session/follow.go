@@ -93,7 +93,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found = slices.DeleteFunc(found, func(o owner) bool { return !t.isPlausibleOwner(o, tr.r.req) })
+	found = slices.DeleteFunc(found, func(o owner) bool { return !t.isPlausibleOwner(o, tr.resolved.req) })
 	if k.unique {
 		rank, best := t.best(found, tr)
 		if rank < rankFailed || len(best) > 1 {
@@ -209,9 +209,9 @@ func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 		case h == nil, !o.ownsNewestReply(h):
 		case !h.continued:
 			r = rankFree
-		case h.list.hash == tr.r.list.hash && h.inFlight == 0:
+		case h.list.hash == tr.resolved.list.hash && h.inFlight == 0:
 			r = rankRetry
-		case h.list.hash == tr.r.list.hash && tr.claim.Retry:
+		case h.list.hash == tr.resolved.list.hash && tr.claim.Retry:
 			r = rankDeclaredRetry
 		case h.inFlight == 0:
 			r = rankFailed

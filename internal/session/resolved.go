@@ -70,7 +70,8 @@ func (r *Resolved) Release() {
 	r.req = nil
 }
 
-func (r *Resolved) named(c Claim) {
+// useClaimedName assigns the request to the session that the client names.
+func (r *Resolved) useClaimedName(c Claim) {
 	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
 }
 

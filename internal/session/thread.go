@@ -15,7 +15,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	r := Resolved{scope: sc, at: now}
 	if req == nil {
 		if c.Session != "" {
-			r.named(c)
+			r.useClaimedName(c)
 		} else {
 			t.openSession(&r, c)
 		}
@@ -25,10 +25,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	if n := r.list.items; n > 0 {
 		r.list.last = itemKey(req, n-1)
 	}
-	shared, tr := c.sharesName(), &trail{r: &r, claim: c}
+	shared, tr := c.sharesName(), &trail{resolved: &r, claim: c}
 	switch {
 	case c.Session != "" && !shared:
-		r.named(c)
+		r.useClaimedName(c)
 		t.continueConversation(&r)
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
@@ -53,7 +53,7 @@ func (t *Threader) fitsSharedName(r *Resolved, c Claim, req *wire.Request) bool 
 	if h := t.heads.get(id); h != nil && !h.accepts(req, c.Retry) {
 		return false
 	}
-	r.named(c)
+	r.useClaimedName(c)
 	r.SharedName = true
 	t.heads.continueHead(r)
 	return true
@@ -106,7 +106,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	c.Session, c.Space, c.Method = "", "", ""
 	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list}
 	r.scope.Run = parent.ID.String()
-	tr := &trail{r: &r, claim: c, except: parent.ID}
+	tr := &trail{resolved: &r, claim: c, except: parent.ID}
 	switch {
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
@@ -125,7 +125,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 // conversation. ok is false if the store knows no session.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
-	tr := &trail{r: &found, claim: c, except: r.ID}
+	tr := &trail{resolved: &found, claim: c, except: r.ID}
 	var ids []trailKey
 	for k := range tr.keys {
 		if !k.weak && !k.unique {

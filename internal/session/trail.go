@@ -9,9 +9,9 @@ import (
 // trail yields the keys of a request: the reply that the request names, the echoes, newest first, a
 // summary at the beginning, and the newest answer.
 type trail struct {
-	r      *Resolved
-	claim  Claim
-	except ID // session that the request does not belong to; the index has the request's keys under this session already
+	resolved *Resolved // session of the request so far
+	claim    Claim
+	except   ID // session that the request does not belong to; the index has the request's keys under this session already
 }
 
 // trailKey is a key of a trail.
@@ -24,22 +24,22 @@ type trailKey struct {
 
 // keys yields the keys one by one, because the first key nearly always decides.
 func (t *trail) keys(yield func(trailKey) bool) {
-	sc := t.r.scope
-	if t.claim.Previous != "" && !yield(trailKey{key: t.r.key("r:" + t.claim.Previous), method: ByBody}) {
+	sc := t.resolved.scope
+	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
 	if t.claim.Space != SpaceConversation { // otherwise the provider keeps the history, and only a reply id is stronger
 		yielded := 0
-		for i := t.r.req.Len() - 1; i >= t.oldest() && yielded < maxTrail; i-- {
-			echoes := t.r.req.Echo(i)
+		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < maxTrail; i-- {
+			echoes := t.resolved.req.Echo(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
 				yielded++
-				if !yield(trailKey{key: t.r.key(k), method: ByEcho, weak: mayRepeat(k)}) {
+				if !yield(trailKey{key: t.resolved.key(k), method: ByEcho, weak: mayRepeat(k)}) {
 					return
 				}
 			}
 		}
-		for _, k := range openingSummaryKeys(sc, t.r.req) {
+		for _, k := range openingSummaryKeys(sc, t.resolved.req) {
 			if !yield(trailKey{key: k, method: ByEcho}) {
 				return
 			}
@@ -53,7 +53,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 }
 
 // oldest returns the index of the first item of the search.
-func (t *trail) oldest() int { return max(0, t.r.req.Len()-maxSearchedItems) }
+func (t *trail) oldest() int { return max(0, t.resolved.req.Len()-maxSearchedItems) }
 
 // olderThan returns the keys of the trail that are older than k.
 func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
@@ -75,15 +75,15 @@ const longAnswer = 64
 // the conversation: a program may rewrite its first message in every turn (retrieved documents, an
 // earlier plan) and replace missing ids of calls.
 func (t *trail) newestAnswerKeys() []EchoKey {
-	if t.r.req.Delta {
+	if t.resolved.req.Delta {
 		return nil
 	}
-	for i := t.r.req.End() - 1; i >= max(t.oldest(), t.r.req.New()-maxItemsBefore); i-- {
-		if t.r.req.Role(i) != wire.RoleAssistant {
+	for i := t.resolved.req.End() - 1; i >= max(t.oldest(), t.resolved.req.New()-maxItemsBefore); i-- {
+		if t.resolved.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
-		it := t.r.req.Item(i)
-		if keys := answerKeys(t.r.scope, it.Text, it.Calls); len(keys) > 0 {
+		it := t.resolved.req.Item(i)
+		if keys := answerKeys(t.resolved.scope, it.Text, it.Calls); len(keys) > 0 {
 			return keys
 		}
 	}
@@ -109,13 +109,13 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 // of the user, without new content of the request, which no session has yet. An agent may change the
 // wording, so details are compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
-	for i := t.r.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
-		it := t.r.req.Item(i)
+	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
+		it := t.resolved.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
-			keys = append(keys, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
+			keys = append(keys, t.resolved.detail("d:"+wire.EchoCall(&it.Calls[c])))
 		}
-		if i < t.r.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
-			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.r.req.Hash(i), 16)))
+		if i < t.resolved.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
+			keys = append(keys, t.resolved.detail("h:"+strconv.FormatUint(t.resolved.req.Hash(i), 16)))
 		}
 	}
 	return keys

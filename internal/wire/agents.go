@@ -17,11 +17,11 @@ type profile struct {
 	// read is a note of the agent, such as a list of added files, and not a result.
 	read func(text string) (report, bool)
 
-	// grows parses a message that contains all calls and results so far, after the words of the person.
+	// readSteps parses a message that contains all calls and results so far, after the words of the person.
 	// kind is the Stripped.Kind of such a message; onWire permits tools on the wire in addition.
-	grows  func(text string) (asked string, steps []step, ok bool)
-	kind   string
-	onWire bool
+	readSteps func(text string) (asked string, steps []step, ok bool)
+	kind      string
+	onWire    bool
 }
 
 // report is a result in the text of a message of the user.
@@ -66,17 +66,17 @@ var profiles = []profile{
 	{agent: "aider", marks: []string{"I ran this command:\n\n"}, read: ranCommand},
 	{agent: "aider", marks: []string{"I have *added these files to the chat*"}},
 	{agent: "aider", marks: []string{"I updated the files."}, exact: true},
-	{agent: "dspy", grows: trajectory, kind: "trajectory", onWire: true},
-	{agent: "ReAct in one message", grows: scratchpad, kind: "scratchpad"},
+	{agent: "dspy", readSteps: trajectory, kind: "trajectory", onWire: true},
+	{agent: "ReAct in one message", readSteps: scratchpad, kind: "scratchpad"},
 }
 
 // growing returns the profile of a message that holds all calls and results so far; nil for none.
 func growing(text string) (p *profile, asked string, steps []step) {
 	for i := range profiles {
-		if profiles[i].grows == nil {
+		if profiles[i].readSteps == nil {
 			continue
 		}
-		if asked, steps, ok := profiles[i].grows(text); ok {
+		if asked, steps, ok := profiles[i].readSteps(text); ok {
 			return &profiles[i], asked, steps
 		}
 	}

@@ -101,7 +101,7 @@ func TestTagCallsAreLinear(t *testing.T) {
 func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]
-		if p.agent == "" || (len(p.marks) == 0) == (p.grows == nil) || (p.grows == nil) != (p.kind == "") {
+		if p.agent == "" || (len(p.marks) == 0) == (p.readSteps == nil) || (p.readSteps == nil) != (p.kind == "") {
 			t.Errorf("row %d is incomplete, want an agent and either marks or a growing kind: %+v", i, p)
 		}
 		for _, mark := range p.marks {

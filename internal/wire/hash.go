@@ -82,7 +82,7 @@ func (r *Request) hash(i int) uint64 {
 			put('o', text)
 		}
 		if n := r.otherParts(i); n != 0 {
-			_, _ = d.Write(word(n))
+			_, _ = d.Write(littleEndian(n))
 		}
 	case RoleTool:
 		put('u', "")
@@ -90,7 +90,7 @@ func (r *Request) hash(i int) uint64 {
 		put('0'+byte(it.Role), "")
 		r.hashText(it, d, put)
 	case RoleOther:
-		_, _ = d.Write(word(hashValue(r.Body, r.at(i))))
+		_, _ = d.Write(littleEndian(hashValue(r.Body, r.at(i))))
 	}
 	return d.Sum64()
 }
@@ -109,7 +109,7 @@ func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	case it.Text != "":
 		put('t', strings.TrimSpace(it.Text))
 	default:
-		_, _ = d.Write(word(hashValue(r.Body, r.at(it.Index))))
+		_, _ = d.Write(littleEndian(hashValue(r.Body, r.at(it.Index))))
 	}
 }
 
@@ -193,4 +193,4 @@ func mix(a, b uint64) uint64 {
 	return a ^ a>>33
 }
 
-func word(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+func littleEndian(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }

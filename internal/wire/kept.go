@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// Kept is the items of one turn, kept after the request.
+// Kept holds the items of one turn after the request has ended.
 type Kept[T ~[]byte] struct {
 	Dialect   Dialect // None: derived from the items
 	Items     []T     // as in the list

@@ -35,22 +35,22 @@ const (
 
 // checkpoint is a checkpoint of the scan of a body, at the end of a list item.
 type checkpoint struct {
-	n       int // number of bytes that the checkpoint covers
-	at      places
-	keys    []span
-	list    []entry
-	results []resultAt
-	tools   []span
-	count   int    // parser.count at the end of the list
-	start   int    // offset of the list
-	head    uint64 // hash of the bytes before the list
-	sum     uint64 // hash of the list up to n
-	system  uint64 // SystemHash of the request
-	settled bool   // system is final, because an item before n is not system text
-	used    uint64 // Memory.clock at the last use
-	lent    bool   // a parser has resumed, and may write behind the ends of list and results
+	end         int // offset of the end of the covered bytes
+	at          places
+	keys        []span
+	list        []entry
+	results     []resultAt
+	tools       []span
+	count       int    // parser.count at the end of the list
+	start       int    // offset of the list
+	head        uint64 // hash of the bytes before the list
+	sum         uint64 // hash of the list up to end
+	system      uint64 // SystemHash of the request
+	systemFinal bool   // system is final, because an item before end is not system text
+	used        uint64 // Memory.clock at the last use
+	lent        bool   // a parser has resumed, and may write behind the ends of list and results
 
-	digest xxhash.Digest // look-up: digest of the list up to n
+	digest xxhash.Digest // look-up: digest of the list up to end
 }
 
 // NewMemory returns an empty memory.
@@ -118,7 +118,7 @@ func roomy[T any](s []T) []T {
 
 // resume continues the scan after the proven part.
 func (p *parser) resume(k *checkpoint) int {
-	i := p.listItems(p.scan.next(k.n, ']'))
+	i := p.listItems(p.scan.next(k.end, ']'))
 	if i > 0 {
 		p.at.list = span{k.start, i}
 	}
@@ -128,7 +128,7 @@ func (p *parser) resume(k *checkpoint) int {
 // listHash returns the hash of the whole list. The digest has seen the beginning.
 func (k *checkpoint) listHash(list []byte) uint64 {
 	d := k.digest
-	_, _ = d.Write(list[k.n-k.start:])
+	_, _ = d.Write(list[k.end-k.start:])
 	return d.Sum64()
 }
 
@@ -162,7 +162,7 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	head.Reset()
 	start, at, same := 0, 0, false
 	for _, k := range list {
-		if k.n > len(body) {
+		if k.end > len(body) {
 			continue
 		}
 		if k.start != start {
@@ -174,8 +174,8 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 		if !same {
 			continue
 		}
-		_, _ = digest.Write(body[at:k.n])
-		at = k.n
+		_, _ = digest.Write(body[at:k.end])
+		at = k.end
 		if digest.Sum64() == k.sum {
 			best, found = k, digest
 		}
@@ -199,16 +199,16 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 		return
 	}
 	k := &checkpoint{
-		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
-		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
+		end: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
+		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
 		at: p.prelude.at, count: p.listed, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsListed]),
 	}
 	if source != nil {
 		d := source.digest
-		_, _ = d.Write(p.scan.b[source.n:k.n])
+		_, _ = d.Write(p.scan.b[source.end:k.end])
 		k.head, k.sum = source.head, d.Sum64()
 	} else {
-		k.head, k.sum = xxhash.Sum64(p.scan.b[:k.start]), xxhash.Sum64(p.scan.b[k.start:k.n])
+		k.head, k.sum = xxhash.Sum64(p.scan.b[:k.start]), xxhash.Sum64(p.scan.b[k.start:k.end])
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +217,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 	old := m.checkpoints[key]
 	list := make([]*checkpoint, 0, len(old)+1)
 	for _, o := range old {
-		if (source != nil && o.n == source.n && o.sum == source.sum && o.start == source.start) || (o.n == k.n && o.sum == k.sum) {
+		if (source != nil && o.end == source.end && o.sum == source.sum && o.start == source.start) || (o.end == k.end && o.sum == k.sum) {
 			m.size -= o.size()
 			continue
 		}
@@ -230,7 +230,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 		m.size -= oldest.size()
 		list = slices.DeleteFunc(list, func(k *checkpoint) bool { return k == oldest })
 	}
-	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
+	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
 	for other := range m.checkpoints { // a random conversation is removed: its next request costs one full parse
 		if m.size <= memoryEntries {

@@ -31,8 +31,8 @@ func counted(t *testing.T, m *Memory) (conversations int) {
 	sum := 0
 	for _, list := range m.checkpoints {
 		for i, k := range list {
-			if sum += k.size(); i > 0 && list[i-1].n > k.n && list[i-1].start == k.start {
-				t.Errorf("a copy of %d bytes is before a copy of %d bytes, want the shorter first", list[i-1].n, k.n)
+			if sum += k.size(); i > 0 && list[i-1].end > k.end && list[i-1].start == k.start {
+				t.Errorf("a copy of %d bytes is before a copy of %d bytes, want the shorter first", list[i-1].end, k.end)
 			}
 		}
 		conversations += len(list)
@@ -76,13 +76,13 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
 		k := m.find(keyOf(m, 1, Chat, body), body)
-		if k == nil || k.n < len(longConversation("one", 9))-2 || k.n > len(body) {
+		if k == nil || k.end < len(longConversation("one", 9))-2 || k.end > len(body) {
 			t.Errorf("body %d: got the known beginning %+v, want the bytes of the longest earlier body", n, k)
 		}
 	}
 	shorter := longConversation("one", 3)
 	if k := m.find(keyOf(m, 1, Chat, shorter), shorter); k != nil {
-		t.Errorf("a body of %d bytes continues from a copy of %d bytes, want no copy", len(shorter), k.n)
+		t.Errorf("a body of %d bytes continues from a copy of %d bytes, want no copy", len(shorter), k.end)
 	}
 	if k := m.find(keyOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
 		t.Error("the copy of another client was found")

@@ -79,7 +79,7 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 		if kindAt(b, piece) != '"' || piece.end-piece.start == 2 {
 			return // the first piece is often empty, and the only one for a call without arguments
 		}
-		s := r.itemFor(index)
+		s := r.callAt(index)
 		if s == nil {
 			return
 		}
@@ -91,8 +91,8 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	}
 }
 
-// itemFor returns the call of an index, nil for pieces of a server's own tools.
-func (r *ReplyReader) itemFor(index int) *replyItem {
+// callAt returns the call of an index, nil for pieces of a server's own tools.
+func (r *ReplyReader) callAt(index int) *replyItem {
 	if s := r.items.at[index]; s != nil && s.isCall {
 		return s
 	}

@@ -231,7 +231,7 @@ func (r *Request) fill(at *places, tools []span, known *checkpoint) {
 	}
 	r.ListHash = known.listHash(at.list.of(b))
 	r.SystemHash = known.system
-	if known.at.system != at.system || !known.settled {
+	if known.at.system != at.system || !known.systemFinal {
 		r.SystemHash = r.systemHash(at.system)
 	}
 }

@@ -19,46 +19,46 @@ func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
-		run  func(*testing.T, *desk)
+		run  func(*testing.T, *fixture)
 	}{
 		{"a proposal is quarantined until its text is approved", proposal},
 		{"claims of an author are ignored", claims},
 		{"a faulty lesson is refused with a code", refusals},
-		{"an action on an unseen version is refused", sights},
-		{"an agent's own lesson is in force for the agent alone", own},
-		{"a lesson of another scope is reported as missing", scopes},
+		{"an action on an unseen version is refused", seenVersions},
+		{"an agent's own lesson is in force for the agent alone", ownLesson},
+		{"a lesson of another scope is reported as missing", otherScopes},
 		{"a lesson of the gptme form keeps its meaning", gptme},
 		{"a revision is quarantined again", revisions},
 		{"evidence grows, once for each reference", citations},
 		{"an archived lesson is read on demand, and is restored in its former state", archive},
 		{"a person's text is stored, edited and checked", put},
-		{"writes beyond the limits are refused", floods},
+		{"writes beyond the limits are refused", writeLimits},
 		{"a tenant has a limit of lessons", tenantLessons},
-		{"concurrent writes lose no lesson", together},
-		{"three hundred agents write at once", many},
-		{"a lesson of the same title is written again", recorded},
+		{"concurrent writes lose no lesson", concurrentWrites},
+		{"three hundred agents write at once", manyAgents},
+		{"a lesson of the same title is written again", repeatedRecords},
 		{"a set of texts replaces all lessons", replace},
-		{"a change of an outdated text is refused", stale},
-		{"a change with an invalid file name is refused", strangers},
+		{"a change of an outdated text is refused", outdatedTexts},
+		{"a change with an invalid file name is refused", invalidNames},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := &desk{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), place: open(t)}
-			d.Bank = d.open(bank.Limits{})
-			c.run(t, d)
+			f := &fixture{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), place: open(t)}
+			f.Bank = f.open(bank.Limits{})
+			c.run(t, f)
 		})
 	}
 }
 
-// desk is the fixture of a test: an empty place, and a bank over the place with a stopped clock.
-type desk struct {
+// fixture holds an empty place, and a bank over the place with a stopped clock.
+type fixture struct {
 	Bank  *bank.Bank
 	place bank.Place
 	now   time.Time
 }
 
-func (d *desk) open(limits bank.Limits) *bank.Bank {
+func (f *fixture) open(limits bank.Limits) *bank.Bank {
 	return bank.New(bank.Options{
-		Place: d.place, Now: func() time.Time { return d.now }, Limits: limits,
+		Place: f.place, Now: func() time.Time { return f.now }, Limits: limits,
 		Checks: lesson.Checks{
 			Resolve: func(e lesson.Evidence) bool { return e.Kind == "conversation" },
 			Secrets: func(s string) []string {
@@ -71,13 +71,13 @@ func (d *desk) open(limits bank.Limits) *bank.Bank {
 	})
 }
 
-func (d *desk) state(t *testing.T, slug string) lesson.State {
+func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
-	book, problems, err := d.Bank.List(t.Context())
+	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("got error %v, problems %+v, want no error and an empty problems", err, problems)
 	}
-	s, _ := book.StateAt(slug, d.now)
+	s, _ := book.StateAt(slug, f.now)
 	return s
 }
 
@@ -91,9 +91,9 @@ func draft(slug string) *lesson.Lesson {
 	}
 }
 
-func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
+func (f *fixture) propose(t *testing.T, p bank.Proposal) bank.Result {
 	t.Helper()
-	r, err := d.Bank.Propose(t.Context(), p)
+	r, err := f.Bank.Propose(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +101,9 @@ func (d *desk) propose(t *testing.T, p bank.Proposal) bank.Result {
 }
 
 // events returns the actions in the log, oldest first.
-func (d *desk) events(t *testing.T) (out []string) {
+func (f *fixture) events(t *testing.T) (out []string) {
 	t.Helper()
-	log, err := d.Bank.Log(t.Context(), 100)
+	log, err := f.Bank.Log(t.Context(), 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (d *desk) events(t *testing.T) (out []string) {
 	return out
 }
 
-func (d *desk) expect(t *testing.T, err error, code lesson.Code) {
+func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
 	faults, ok := faultsOf(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
