@@ -37,7 +37,8 @@ func (a *arm) clone() *arm {
 	return &arm{key: a.key, buckets: a.buckets}
 }
 
-// ownState returns the state that only this process has, and adds a missing one. The caller holds mu.
+// ownState returns the state that only this process has, and adds an empty state if there is none. The
+// caller holds mu.
 func (a *arm) ownState() *localState {
 	if a.local == nil {
 		a.local = &localState{}
@@ -45,7 +46,7 @@ func (a *arm) ownState() *localState {
 	return a.local
 }
 
-// isZero reports whether the state is that of an arm without state.
+// isZero reports whether the state holds nothing, so that the arm needs no localState.
 func (s *localState) isZero() bool {
 	return s.provisional == [armFields]int64{} && len(s.snapshots.list) == 0
 }
@@ -99,7 +100,8 @@ type snapshot struct {
 	v   [armFields]int64
 }
 
+// snapshots are the snapshots of an arm, oldest first.
 type snapshots struct {
 	list  []snapshot
-	every int64
+	every int64 // rewarded injections between two snapshots, in millionths
 }

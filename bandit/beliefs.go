@@ -18,8 +18,8 @@ func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).d
 // and a change point within a day.
 func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
 
-// posterior returns the belief that follows from the evidence of an arm, as evidenceOfArm computes the
-// evidence. withOpen counts the picks of open sessions in the progress of a planned trial.
+// posterior returns the belief that follows from the evidence of an arm, which evidenceOfArm computes.
+// withOpen counts the picks of open sessions in the progress of a planned trial.
 func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {

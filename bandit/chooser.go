@@ -15,16 +15,16 @@ import (
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a
 // few numbers, or to replace clock or priors, so a request waits for a map insert or the six sums
-// of one arm at most. The locks of package trial are taken under neither.
+// of one arm at most. No lock of package trial is taken under Chooser.mu or arm.mu.
 type Chooser struct {
 	measured *trial.Counters
 
 	mu         sync.RWMutex
-	arms       map[string]*arm      // by slug: the arms of all texts of a lesson, linked by next
-	categories map[string]*baseline // by scope of a category
-	cells      map[string]*[baselineFields]int64
-	all        baseline         // all categories
-	open       map[string]int64 // rewarded picks of open sessions, by the scope of their planned trial
+	arms       map[string]*arm                   // by slug: the arms of all texts of a lesson, linked by next
+	categories map[string]*baseline              // by scope of a category
+	cells      map[string]*[baselineFields]int64 // sums of the sessions with the same facts, by cellOf
+	all        baseline                          // all categories
+	open       map[string]int64                  // rewarded picks of open sessions, by the scope of their planned trial
 	tenant     [tenantFields]int64
 	clock      *clock
 	priors     Priors
@@ -80,7 +80,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		_, ok := find(&d)
 		return ok
 	}
-	switch of := ownerOf(scope); of {
+	switch kind := ownerOf(scope); kind {
 	case noOwner:
 	case armOwner:
 		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, known)); a != nil {
@@ -90,7 +90,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		into := [][]int64{c.tenant[:]}
-		if of == categoryOwner {
+		if kind == categoryOwner {
 			into = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
@@ -149,7 +149,7 @@ func (c *Chooser) everyArm() iter.Seq[*arm] {
 	}
 }
 
-// category returns a baseline, adding a missing one. The caller holds mu.
+// category returns the baseline of a category, and adds the category if it is missing. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
 	b := c.categories[scope]
 	if b == nil {
@@ -159,7 +159,7 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// cell returns the sums of a cell, adding a missing one. The caller holds mu.
+// cell returns the sums of a cell, and adds the cell if it is missing. The caller holds mu.
 func (c *Chooser) cell(scope string) *[baselineFields]int64 {
 	v := c.cells[scope]
 	if v == nil {

@@ -80,7 +80,7 @@ func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) 
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// A new category starts with ten sessions of which half succeeded.
+// startBase and baseWeight are the start of a new category: ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that is subtracted from a session. Lessons that match
@@ -90,7 +90,8 @@ const startBase, baseWeight = 0.5, 10
 // report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
-// recordMatches records the actions that are new to the session, and returns the forced ones separately.
+// recordMatches records the actions that are new to the session. The result has the forced actions apart
+// from the other new actions.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	first := !a.Considered()
 	for _, c := range actions {
@@ -148,13 +149,13 @@ func flip(
 	del, inj := expected(a)
 	for i := range chosen {
 		p := &a.Picks[from+i]
-		m, inside := a.Match(p.Arm)
+		m, matched := a.Match(p.Arm)
 		own := m.Del
 		off := a.Base + del + inj - own
-		if inside && p.Injected {
+		if matched && p.Injected {
 			off -= p.M
 		}
-		if !inside {
+		if !matched {
 			own = chosen[i].belief.Match
 		}
 		p.Off = trial.Round(off)
@@ -218,5 +219,5 @@ func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	})
 }
 
-// The report centres rewards within these bounds, which keeps 1 + lambda z away from zero.
+// clipLo and clipHi bound the centre of a reward, which keeps 1 + lambda z away from zero.
 const clipLo, clipHi = 0.05, 0.95

@@ -47,16 +47,16 @@ func DefaultPriors() Priors {
 
 // sanitized replaces unusable numbers: priors come from a store that other processes write to.
 func (p Priors) sanitized() Priors {
-	ok := func(x, smallest, fallback float64) float64 {
+	usableOr := func(x, smallest, fallback float64) float64 {
 		if !(x >= smallest && x <= 1) {
 			return fallback
 		}
 		return x
 	}
-	p.Mu0 = ok(p.Mu0, minMu0, startMu0)
-	p.T02 = ok(p.T02, minT02, startT02)
-	p.W2 = ok(p.W2, minW2, startW2)
-	p.Sigma2 = ok(p.Sigma2, 0.001, startSigma2)
+	p.Mu0 = usableOr(p.Mu0, minMu0, startMu0)
+	p.T02 = usableOr(p.T02, minT02, startT02)
+	p.W2 = usableOr(p.W2, minW2, startW2)
+	p.Sigma2 = usableOr(p.Sigma2, 0.001, startSigma2)
 	if !p.Regression.usable() {
 		p.Regression = nil
 	}

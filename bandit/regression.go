@@ -75,7 +75,7 @@ func categoryOf(cell string) string {
 
 func digit(b byte) bool { return b >= '0' && b <= '9' }
 
-// factsOf returns the facts of a cell, empty for unknown ones.
+// factsOf returns the facts of a cell; an unknown fact is empty.
 func factsOf(cell string) (f [factCount]string) {
 	category := categoryOf(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryMark)

@@ -12,10 +12,11 @@ import "slices"
 //
 // Both copies may be repeated, because the ids follow from the source.
 
-// maxSignals is the number of a unit's members whose implicit feedback reaches the unit; feedback
-// of people always does. maxShared is the number of a unit's entries that reach all members. A
-// unit may have thousands of members.
-const maxSignals, maxShared = 1024, 32
+// The bounds of the copies, because a unit may have thousands of members.
+const (
+	maxSignals = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
+	maxShared  = 32   // entries of the unit that are copied to each member
+)
 
 // ForUnit returns a member's entries as the unit counts them. number is the number of the member in
 // the unit.
@@ -28,8 +29,8 @@ func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers returns the entries about a unit as a whole, as the members count them: the first ones
-// in the given order.
+// ForMembers returns the entries about a unit as a whole, as the members count the entries: the first
+// maxShared entries in the given order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxShared {

@@ -33,7 +33,8 @@ func orHidden(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads the form of MarshalJSON: bounds without an effect are hidden.
+// UnmarshalJSON reads the form of MarshalJSON. The bounds of a row without an effect were hidden, and
+// become nil.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -45,7 +46,8 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the form of MarshalJSON: bounds without an effect are hidden.
+// UnmarshalJSON reads the form of MarshalJSON. The bounds of a row without an effect were hidden, and
+// become nil.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

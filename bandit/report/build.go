@@ -90,7 +90,7 @@ func late(strata []trial.Stratum) (n int64) {
 // of the next verdict.
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
-	all := holdout(s)
+	all := sumsOfArm(s)
 	r := Row{
 		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
 		State:   l.State,
@@ -159,7 +159,8 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection, listed before the first injection.
+// perInjection returns the mean number of tokens per injection; before the first injection, the number
+// of tokens in listed.
 func perInjection(s trial.Stats, listed int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -183,8 +184,8 @@ func (r *Row) show(s sums) {
 // spending sets the cost of the sessions with and without the lesson.
 func (r *Row) spending(s trial.Stats) {
 	var cached [2]*float64
-	for b, of := range s.Spent {
-		cached[b] = mean(of.Cached, of.Input)
+	for arm, spent := range s.Spent {
+		cached[arm] = mean(spent.Cached, spent.Input)
 	}
 	r.InputWithout, r.InputWith = mean(s.Spent[0].Input, float64(s.Spent[0].Sessions)), mean(s.Spent[1].Input, float64(s.Spent[1].Sessions))
 	r.CachedWith = cached[1]

@@ -53,6 +53,7 @@ func mean(sum, n float64) *float64 {
 	return new(sum / n)
 }
 
+// date formats a day since 1970.
 func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
 
 // span formats a window, in days if possible.
@@ -64,8 +65,10 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
+// since returns the first day of the window.
 func since(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
 
+// windowed returns the sums of the days from the given day on.
 func windowed(s trial.Stats, from int32) (w sums) {
 	for _, d := range s.Days {
 		if d.Day >= from {
@@ -90,7 +93,8 @@ func bands(s trial.Stats, tight float64) []Band {
 	return out
 }
 
-func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
+// sumsOfArm returns the sums of an arm over all rewarded sessions with a coin.
+func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
 // stored by this name.

@@ -67,9 +67,9 @@ func verdictIn(all sums, sigma2, eps float64) int64 {
 	return max(missing(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
 
-// reach returns the number of picks until each arm has at least arm picks.
-func (s sums) reach(arm, eps float64) int64 {
-	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
+// reach returns the number of picks until both arms have at least perArm picks.
+func (s sums) reach(perArm, eps float64) int64 {
+	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.n1)/(1-eps), (perArm-s.n0)/eps))))
 }
 
 // missing returns wanted-have, rounded up, and 0 if have is larger.
@@ -133,7 +133,7 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
-	needs := float64(verdictIn(holdout(s), r.Variance, trial.Epsilon))
+	needs := float64(verdictIn(sumsOfArm(s), r.Variance, trial.Epsilon))
 	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
 	if x > worthSuggesting {
 		return 0

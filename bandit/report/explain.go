@@ -27,7 +27,7 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	if r.MeanInjected != nil && r.MeanWithheld != nil {
 		e.Difference = new(*r.MeanInjected - *r.MeanWithheld)
 	}
-	if all := holdout(s); all.shown() {
+	if all := sumsOfArm(s); all.shown() {
 		v := all.variance()
 		err := math.Sqrt(v / all.n)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)

@@ -46,11 +46,12 @@ type Forecast struct {
 	Running  *PlannedTrial `json:"running,omitempty"`
 }
 
+// usualPower is the power of a trial whose goal has none.
 const usualPower = 0.8
 
-// check returns an error for an invalid goal.
+// check sets the defaults of the goal, and returns an error for an invalid goal.
 func (g *Goal) check() error {
-	in := func(x float64) bool { return x > 0 && x < 1 }
+	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	if _, ok := trial.ParseOutcome(g.Outcome); !ok && g.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", g.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
@@ -65,11 +66,11 @@ func (g *Goal) check() error {
 		return errors.New(
 			"a planned trial has a number of picks, or an effect to detect; ask for one of them",
 		)
-	case g.Picks < 0 || g.Picks == 0 && !in(g.Detect):
+	case g.Picks < 0 || g.Picks == 0 && !isShare(g.Detect):
 		return errors.New(
 			"a planned trial takes a number of picks such as 800, or an effect to detect such as 0.05",
 		)
-	case !in(g.Power) || !in(g.Epsilon):
+	case !isShare(g.Power) || !isShare(g.Epsilon):
 		return errors.New("power and epsilon of a trial lie between 0 and 1; 0.8 and 0.5 are usual")
 	}
 	return nil

@@ -8,13 +8,13 @@ import (
 )
 
 // allReportingLog returns the logarithm of the e-value against "lessons do not change who reports".
-// Few sessions are control, so the check would need twice as many sessions with the control coin
-// alone. The sessions whose picks were all withheld are used, too.
+// Few sessions are control, so with the control coin alone the check would need twice as many
+// sessions. The check therefore also compares the sessions whose first picks were all withheld.
 func allReportingLog(g trial.Stats) float64 {
 	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.All.Any)))
 }
 
-// reporting returns the result of the check, and the number of sessions that reported.
+// reporting returns the result of the check of allReportingLog, and the number of sessions that reported.
 func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
@@ -27,7 +27,8 @@ func reporting(g trial.Stats, bar float64) Reporting {
 	return r
 }
 
-// global returns the row of all lessons together.
+// global returns the row of all lessons together. valid is false if a check of the coins or of the
+// reporting failed.
 func global(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
 	all := sums{n: s.N, z: s.Z, zz: s.ZZ}

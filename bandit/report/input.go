@@ -24,7 +24,7 @@ type Input struct {
 	WhatIf      float64  // an epsilon between 0 and 1 to project for; 0: no projection
 	Bands       bool     // include the effect over time
 	Explain     string   // slug whose rows are explained; empty: none
-	Guardrails  []string // guarded outcomes: the report shows a rise with the verdict
+	Guardrails  []string // outcomes whose rise the report shows next to the verdict
 }
 
 // Policy is the rule by which lessons are chosen at the time of the report.
@@ -71,7 +71,7 @@ type Belief struct {
 	Mean, Var     float64 // effect
 	Benched       bool    // expected to harm
 	Epsilon       float64 // holdout of the next picks
-	Better, Worse float64 // reward of its sessions above and below the sessions without the lesson, both 0 within chance
+	Better, Worse float64 // reward of the sessions with the lesson, above and below the sessions without the lesson; both 0 while the difference is within chance
 }
 
 // noChooser is the Chooser of a report without a chooser.

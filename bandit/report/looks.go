@@ -118,7 +118,7 @@ func (r *Row) picksToLook(l Lesson) int64 {
 	return max(0, r.Looks[pos].Planned-r.Looks[pos].Rewarded)
 }
 
-// trial sets the state of the row's trials, and returns the verdict of the latest evaluated trial.
+// trial sets the planned trials of the row, and the state of the present trial.
 func (b *builder) trial(r *Row, l Lesson) {
 	r.Looks = b.trials[l.Arm]
 	switch {

@@ -20,10 +20,10 @@ type Models struct {
 type ModelEffect struct {
 	Model     string   `json:"model"`      // as requested; "other": all models beyond the first 32 of the tenant
 	Picks     int64    `json:"picks"`      // closed picks with a coin
-	NInjected int64    `json:"n_injected"` // rewarded ones
-	NWithheld int64    `json:"n_withheld"`
-	Effect    *float64 `json:"effect"` // null below 50 rewarded picks, 5 in each arm
-	Lo        *float64 `json:"lo"`     // 95%, for one look, widened for the number of models
+	NInjected int64    `json:"n_injected"` // rewarded picks
+	NWithheld int64    `json:"n_withheld"` // rewarded picks
+	Effect    *float64 `json:"effect"`     // null below 50 rewarded picks, 5 in each arm
+	Lo        *float64 `json:"lo"`         // 95%, for one look, widened for the number of models
 	Hi        *float64 `json:"hi"`
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }

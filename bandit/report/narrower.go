@@ -50,7 +50,7 @@ func saved(share *float64, n float64) int64 {
 // reward count by their outcomes. No verdict uses the estimate.
 type AllSessions struct {
 	Sessions int64    `json:"sessions"` // closed picks
-	Rewarded int64    `json:"rewarded"` // rewarded ones
+	Rewarded int64    `json:"rewarded"` // closed picks with a reward
 	Effect   *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
 	Lo       *float64 `json:"lo"`       // 95%, valid at any time
 	Hi       *float64 `json:"hi"`

@@ -14,13 +14,14 @@ import (
 // word of the reward.
 type Finding string
 
-// The findings. A finding with "proven: " before it survives the correction on exact evidence.
+// The findings. A finding with the prefix "proven: " survives the correction over all lessons and
+// outcomes, on exact e-values.
 const (
 	Prevents    Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
 	FewerErrors Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
-	MoreErrors  Finding = "more errors"                //
+	MoreErrors  Finding = "more errors"                // higher recurrence, errors, loops or corrections
 	Shorter     Finding = "shorter"                    // fewer turns, tokens or seconds
-	Dearer      Finding = "dearer"                     //
+	Dearer      Finding = "dearer"                     // more turns, tokens or seconds
 	NoChange    Finding = "no material effect"         // the interval is within a change that an operator would act on
 	NotProven   Finding = "unproven"                   // needs more picks
 	Broken      Finding = "invalid"                    // the coins are broken: no conclusion
@@ -41,6 +42,7 @@ func (f Finding) Direction() int {
 // Proven reports whether the finding is proven.
 func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenMark) }
 
+// provenMark is the prefix of every proven finding.
 const provenMark = "proven: "
 
 // Outcome is one outcome of a row: what the sessions did after the pick, with and without the
@@ -95,7 +97,7 @@ const recurrenceShare = 0.8
 // is 1 (Wang and Ramdas, False discovery rate control with e-values, 2022).
 func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
-	all := 0
+	tests := 0
 	for _, l := range rows {
 		stats := b.in.Counters.Outcomes(l.Arm)
 		for o := range trial.OutcomeCount {
@@ -103,16 +105,16 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 			if s.N1+s.N0 == 0 {
 				continue
 			}
-			all += 2
+			tests += 2
 			bars[o].lessons++
 			fewer[o], more[o] = append(fewer[o], s.LogLow), append(more[o], s.LogUp)
-			if all := sumsOf(s); claimable(all) {
-				ps[o] = append(ps[o], all.exclusion())
+			if picks := sumsOf(s); claimable(picks) {
+				ps[o] = append(ps[o], picks.exclusion())
 			}
 		}
 	}
-	first, others := weights(len(fewer[trial.Recurrence]), all)
-	family := make([]float64, 0, all)
+	recurrence, others := weights(len(fewer[trial.Recurrence]), tests)
+	family := make([]float64, 0, tests)
 	for o := range bars {
 		slices.Sort(ps[o])
 		bar := &bars[o]
@@ -120,7 +122,7 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 		bar.nextClaim = math.Min(trial.NextDiscovery(ps[o], bar.lessons, outcomeRate), trial.Alpha)
 		bar.fewer, bar.more = others, others
 		if trial.Outcome(o) == trial.Recurrence {
-			bar.fewer = first
+			bar.fewer = recurrence
 		}
 		for _, e := range fewer[o] {
 			family = append(family, e+bar.fewer)
@@ -136,14 +138,14 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 	return bars
 }
 
-// weights returns the logarithms of the weights of a fall of recurrence and of any other change, for a
-// family of all tests of which falls are about recurrence. The mean weight of the family is 1.
-func weights(falls, all int) (recurrence, others float64) {
+// weights returns the logarithms of the weights of a fall of recurrence and of any other change, in a
+// family of tests of which the given number of falls are about recurrence. The mean weight is 1.
+func weights(falls, tests int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0
 	}
-	recurrence = recurrenceShare * float64(all) / float64(falls)
-	others = (1 - recurrenceShare) * float64(all) / float64(all-falls)
+	recurrence = recurrenceShare * float64(tests) / float64(falls)
+	others = (1 - recurrenceShare) * float64(tests) / float64(tests-falls)
 	return math.Log(recurrence), math.Log(others)
 }
 
@@ -324,14 +326,14 @@ func (x *Outcome) Interval() string {
 	if x.Effect == nil {
 		return ""
 	}
-	in, unit := Points, " points"
+	scaled, unit := Points, " points"
 	switch x.Unit {
 	case unitErrors:
-		in, unit = func(effect float64) float64 { return Points(effect) / 10 }, " failed calls"
+		scaled, unit = func(effect float64) float64 { return Points(effect) / 10 }, " failed calls"
 	case unitPercent:
-		in, unit = func(effect float64) float64 { return effect }, "%"
+		scaled, unit = func(effect float64) float64 { return effect }, "%"
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", in(*x.Effect), in(*x.Lo), in(*x.Hi), unit)
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", scaled(*x.Effect), scaled(*x.Lo), scaled(*x.Hi), unit)
 }
 
 // amount formats a mean in the unit of its outcome.

@@ -128,8 +128,9 @@ func whoReports(s trial.Stratum) (rewarded, unrewarded float64) {
 	return ratio(rewarded0, rewarded0+rewarded1, s.Eps), ratio(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProduct returns the product over many strata: given who reported, all coins are
-// independent, even those of one session, and a fault in reporting shows in all of them.
+// reportingProduct returns the logarithm of the product of the e-values of whoReports over many strata.
+// Given who reported, all coins are independent, even the coins of one session, and a fault in
+// reporting shows in all strata.
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {

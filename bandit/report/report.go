@@ -14,14 +14,14 @@ type Verdict string
 const (
 	Invalid     Verdict = "invalid"                // the coins or the reporting are broken: no conclusion
 	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
-	ProvenHarms Verdict = "proven harms"           //
+	ProvenHarms Verdict = "proven harms"           // as ProvenHelps
 	TrialHelps  Verdict = "proven in trial: helps" // the planned trial survives the correction for all planned trials
-	TrialHarms  Verdict = "proven in trial: harms" //
+	TrialHarms  Verdict = "proven in trial: harms" // as TrialHelps
 	Helps       Verdict = "helps"                  // the interval excludes 0, or did at some time, corrected for the other lessons; one in ten of these rows may be wrong
-	Harms       Verdict = "harms"                  //
+	Harms       Verdict = "harms"                  // as Helps
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
-	LikelyHarms Verdict = "likely harms"           //
+	LikelyHarms Verdict = "likely harms"           // as LikelyHelps
 	Benched     Verdict = "benched"                // the chooser expects harm and only probes the lesson
 	Unproven    Verdict = "unproven"               // needs more picks
 )
@@ -146,11 +146,11 @@ type Row struct {
 	ContentHash    string         `json:"content_hash"`
 	Arm            string         `json:"arm"` // unit of measurement: the lesson with this text and presentation
 	State          string         `json:"state"`
-	Matched        int64          `json:"matched"`      // closed sessions
-	Picked         int64          `json:"picked"`       //
-	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions
-	NWithheld      int64          `json:"n_withheld"`   //
-	Rewarded       int64          `json:"told"`         // sum of both
+	Matched        int64          `json:"matched"`      // closed sessions with a match
+	Picked         int64          `json:"picked"`       // closed sessions with a pick
+	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
+	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions in which the pick was withheld
+	Rewarded       int64          `json:"told"`         // sum of n_injected and n_withheld
 	Late           int64          `json:"late_rewards"` // part of told: sessions that had no reward at the closing and got a reward later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
@@ -164,15 +164,15 @@ type Row struct {
 	LOODelta       *float64       `json:"loo_delta"`      // observational: sessions with the lesson less all others
 	LOOGap         *float64       `json:"loo_gap"`        // loo_delta less effect: the error of observation alone
 	Success        int64          `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
-	Failure        int64          `json:"failure_count"`  // reward below .5
-	Better         float64        `json:"better"`         // sums of their rewards above and below the expectation
-	Worse          float64        `json:"worse"`
-	Caution        bool           `json:"caution"` // the lesson is presented as a caution
-	Tokens         int64          `json:"tokens"`  // per injection
+	Failure        int64          `json:"failure_count"`  // rewarded sessions with an injection, reward below .5
+	Better         float64        `json:"better"`         // sessions with an injection: sum of the differences of the rewards above the expectation
+	Worse          float64        `json:"worse"`          // sessions with an injection: sum of the differences of the rewards below the expectation
+	Caution        bool           `json:"caution"`        // the lesson is presented as a caution
+	Tokens         int64          `json:"tokens"`         // per injection
 	TokensTotal    int64          `json:"tokens_total"`
 	Cost           float64        `json:"cost"`            // cost of an injection in units of reward: tokens at bandit.token_cost
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
-	InputWithout   *float64       `json:"input_withheld"`  //
+	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions in which the pick was withheld
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
 	CachedChange   *float64       `json:"cached_change"`   // difference of the shares: causal, by the coins
 	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
@@ -189,11 +189,11 @@ type Row struct {
 	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
 	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until then
 	Sooner         []string       `json:"sooner,omitempty"`           // ways to a faster verdict
-	EHelps         float64        `json:"e_helps"`                    // running maxima of the e-values, capped at 1e12
-	EHarms         float64        `json:"e_harms"`                    //
+	EHelps         float64        `json:"e_helps"`                    // running maximum of the e-value for help, capped at 1e12
+	EHarms         float64        `json:"e_harms"`                    // running maximum of the e-value for harm, capped at 1e12
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
-	SRM            SRM            `json:"srm"`                        //
+	SRM            SRM            `json:"srm"`                        // check of the coins of this row
 	Reporting      SRM            `json:"reporting"`                  // check whether lessons change which sessions report a reward, in total and by tier
 	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`             // limits of the verdict
@@ -232,7 +232,7 @@ type Explanation struct {
 	Propensities []Propensity `json:"propensities"`
 	N            float64      `json:"n"`       // rewarded picks with a coin
 	SumZ         float64      `json:"sum_z"`   // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ        float64      `json:"sum_zz"`  //
+	SumZZ        float64      `json:"sum_zz"`  // sum of z squared
 	Mean         *float64     `json:"mean_z"`  // sum_z / n: the effect
 	Variance     *float64     `json:"s2"`      // sum_zz / n - effect^2
 	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)

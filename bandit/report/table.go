@@ -259,7 +259,7 @@ func (t table) notes(r Row) {
 			notes = append(notes, x.Name+" "+string(x.Verdict)+": "+x.Interval())
 		}
 	}
-	if r.NeedsPicks > 0 && gone == "" { // no more picks will come
+	if r.NeedsPicks > 0 && gone == "" { // an arm that is gone gets no more picks
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {
 			n += " to show an effect"
@@ -296,7 +296,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, r.Next)
 	}
 	switch r.Trial {
-	case "running":
+	case running:
 		notes = append(notes, "in trial")
 	case "reached":
 		notes = append(notes, "the trial is over: the interval has the requested width")

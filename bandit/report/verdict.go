@@ -40,7 +40,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if v := r.lookVerdict(); v == TrialHelps || v == TrialHarms {
 		return v
 	}
-	all := holdout(s)
+	all := sumsOfArm(s)
 	up, down := excluded(s)
 	switch bar := -math.Log(b.claim); {
 	case b.claim <= 0, up >= bar && down >= bar: // both directions: the effect has turned, and the former sign says nothing about the present
@@ -63,7 +63,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 // simultaneously.
 func excluded(s trial.Stats) (up, down float64) {
 	up, down = s.Proof.OutUp, s.Proof.OutDown
-	if all := holdout(s); all.shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
+	if all := sumsOfArm(s); all.shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
 		distance := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, distance)
@@ -100,7 +100,7 @@ func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if holdout(s).shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
+		if sumsOfArm(s).shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
 			up, down := excluded(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}

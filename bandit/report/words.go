@@ -79,20 +79,20 @@ func (l *PlannedTrial) text() string {
 }
 
 // Interval returns the effect and its interval: in points for the reward, and in the unit of the outcome.
-// It returns "" before there is an effect.
+// Interval returns "" before there is an effect.
 func (l *PlannedTrial) Interval() string {
 	if l.Effect == nil {
 		return ""
 	}
-	in := Points
+	scaled := Points
 	if o, ok := trial.ParseOutcome(l.Outcome); ok && o.Logarithmic() {
-		in = func(effect float64) float64 { return effect }
+		scaled = func(effect float64) float64 { return effect }
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]", in(*l.Effect), in(*l.Lo), in(*l.Hi))
+	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]", scaled(*l.Effect), scaled(*l.Lo), scaled(*l.Hi))
 }
 
-// Picks returns the number of picks in the planned trial so far, at most the planned number. Of a trial on the
-// reward these are the picks with a reward.
+// Picks returns the number of picks in the planned trial so far, at most the planned number. A trial on
+// the reward counts only picks with a reward.
 func (l *PlannedTrial) Picks() int64 { return min(l.Rewarded, l.Planned) }
 
 func (w *WhatIf) text() string {

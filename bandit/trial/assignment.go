@@ -176,14 +176,14 @@ func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are
 // functions of the unit, so the copies agree on every coin, and a decision of either copy is kept.
-// first reports whether a is the older copy.
-func (a *Assignment) Merge(b *Assignment, first bool) {
-	head, other := a, b
-	if !a.Decided || b.Decided && !first {
-		head, other = b, a
+// aIsOlder reports whether a is the older copy.
+func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
+	base, other := a, b
+	if !a.Decided || b.Decided && !aIsOlder {
+		base, other = b, a
 	}
-	out := head.Clone()
-	out.Matched, out.Picks = unionOf(head, other)
+	out := base.Clone()
+	out.Matched, out.Picks = unionOf(base, other)
 	if out.Category == "" {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}

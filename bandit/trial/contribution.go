@@ -41,7 +41,7 @@ func (a *Assignment) Closing() []Delta {
 	added := 0
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		if _, inside := a.Match(p.Arm); !inside {
+		if _, matched := a.Match(p.Arm); !matched {
 			d.Add(string(p.Arm), fMatched, 0, 1)
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
@@ -49,12 +49,12 @@ func (a *Assignment) Closing() []Delta {
 		p.closeModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
-			if !p.Arm.IsRule() { // the agent brought the section
+			if !p.Arm.IsRule() { // the text of a section is part of the agent's own request
 				added += p.Tokens
 			}
 		}
 	}
-	if !a.Rules { // the net compares this cost with the gain of the compared sessions
+	if !a.Rules { // the net result of the dashboard sets this cost against the gain of the sessions in the comparison
 		d.Add("", fAdded, a.Day, float64(added))
 	}
 	a.addOutcomes(&d)
@@ -148,7 +148,7 @@ func (a *Assignment) anyInjected() (injected bool, none float64) {
 	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		if _, inside := a.Match(p.Arm); !inside || (none > 0 && p.Turn != first) {
+		if _, matched := a.Match(p.Arm); !matched || (none > 0 && p.Turn != first) {
 			continue
 		}
 		first = p.Turn

@@ -18,9 +18,9 @@ import (
 type Counters struct {
 	mu     sync.RWMutex
 	arms   map[Arm]*sums
-	looks  map[string]*planned // by scope
-	global *sums
-	day    int32 // days since 1970
+	looks  map[string]*planned // planned trials, by scope
+	global *sums               // the sums of the tenant
+	day    int32               // today, in days since 1970
 
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
@@ -30,8 +30,8 @@ type Counters struct {
 
 	surrogates [surrogates]int64 // surrogate of all arms
 
-	modelsMu sync.Mutex // a leaf lock
-	models   map[string]struct{}
+	modelsMu sync.Mutex          // a leaf lock
+	models   map[string]struct{} // the models that are counted by name
 }
 
 // NewCounters returns counters without evidence and without a day.

@@ -9,8 +9,8 @@
 // effect, because a centre that is fixed before the coin cancels out.
 //
 // Counters are integers in millionths, so that any order, any repetition with its undo, and any
-// split over replicas results in the same bytes. The exception are the running maxima (Monotone),
-// which depend on the path and are merged by maximum.
+// split over replicas results in the same bytes. The running maxima (Monotone) are the exception:
+// maxima depend on the order of the sessions, and are merged by maximum.
 //
 // The hazard: an Assignment is frozen. Changing a field after the first request was sent, flipping
 // a coin again, or filling a withheld slot with another lesson raises no error, and measures a

@@ -45,7 +45,7 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 // EvidenceBar returns the smallest logarithm of an e-value that is a discovery by the procedure for
 // e-values (Wang and Ramdas, False discovery rate control with e-values, 2022), which holds for any
 // dependence between the tests: the k-th largest of n e-values must reach n/(q k). Without a
-// discovery EvidenceBar returns the bar of a first one.
+// discovery EvidenceBar returns the bar of the first discovery.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)
@@ -65,7 +65,7 @@ func NextDiscovery(p []float64, tests int, q float64) float64 {
 	return q * float64(discoveries(p, tests, q)+1) / float64(max(tests, 1))
 }
 
-// discoveries returns the number of discoveries.
+// discoveries returns the number of p-values in p that are discoveries; see Discoveries.
 func discoveries(p []float64, tests int, q float64) int {
 	for i, x := range slices.Backward(p) {
 		if x <= q*float64(i+1)/float64(max(tests, 1)) {

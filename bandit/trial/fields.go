@@ -15,36 +15,36 @@ const (
 
 // All further fields. n, z, zz, s1 and s0 are dated.
 const (
-	fS1, fS0   = "s1", "s0" // global: rewards of the treated and the control sessions
-	fN         = "n"        // randomised sessions with a reward
-	fZ, fZZ    = "z", "zz"  // sums of z and of z squared
-	fM1, fY1   = "m1", "y1" // rewarded sessions and rewards, injected
-	fM0, fY0   = "m0", "y0" // rewarded sessions and rewards, withheld
-	fMatched   = "matched"  // closed sessions in which the lesson matched
-	fPicked    = "picked"   // closed sessions in which the lesson was picked
-	fTokens    = "tokens"   // tokens injected
-	fClosed    = "closed"   // global, dated: sessions closed
-	fAdded     = "added"    // global, dated: tokens injected, all lessons
-	fBilled    = "billed"   // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
-	fRead      = "read"     // global, dated: input tokens of these sessions
-	fKept      = "kept"     // global, dated: cached input tokens of these sessions
-	fSpent     = "spent"    // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
-	fInput     = "input"    // input tokens of these sessions, in thousands
-	fCached    = "cached"   // cached input tokens of these sessions
-	fRefused   = "refused"  // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fBeside    = "beside"   // global: closed sessions with a match that a measured section keeps out of the comparison
-	fSuccess   = "success"  // rewarded injected sessions with a reward of at least .5
-	fFailure   = "failure"  // rewarded injected sessions with a reward below .5
-	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
-	fWorse     = "worse"    // sum of max(0, off-y)
-	fSumY      = "sumy"     // global: sum of rewards
-	fEmaxUp    = "emax+"    // logarithm of the running maximum of E+, in millionths
-	fEmaxDown  = "emax-"    //
-	fProvenAt  = "proven_at"
-	fOutUp     = "out+" // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
-	fOutDown   = "out-" // the same for an interval below 0
-	fIdleAt    = "idle_at"
-	wUp, wDown = "w+", "w-" // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
+	fS1, fS0   = "s1", "s0"  // global: rewards of the treated and the control sessions
+	fN         = "n"         // randomised sessions with a reward
+	fZ, fZZ    = "z", "zz"   // sums of z and of z squared
+	fM1, fY1   = "m1", "y1"  // rewarded sessions and rewards, injected
+	fM0, fY0   = "m0", "y0"  // rewarded sessions and rewards, withheld
+	fMatched   = "matched"   // closed sessions in which the lesson matched
+	fPicked    = "picked"    // closed sessions in which the lesson was picked
+	fTokens    = "tokens"    // tokens injected
+	fClosed    = "closed"    // global, dated: sessions closed
+	fAdded     = "added"     // global, dated: tokens injected, all lessons
+	fBilled    = "billed"    // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
+	fRead      = "read"      // global, dated: input tokens of these sessions
+	fKept      = "kept"      // global, dated: cached input tokens of these sessions
+	fSpent     = "spent"     // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
+	fInput     = "input"     // input tokens of these sessions, in thousands
+	fCached    = "cached"    // cached input tokens of these sessions
+	fRefused   = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
+	fBeside    = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fSuccess   = "success"   // rewarded injected sessions with a reward of at least .5
+	fFailure   = "failure"   // rewarded injected sessions with a reward below .5
+	fBetter    = "better"    // sum of max(0, y-off) over injected sessions
+	fWorse     = "worse"     // sum of max(0, off-y) over injected sessions
+	fSumY      = "sumy"      // global: sum of rewards
+	fEmaxUp    = "emax+"     // logarithm of the running maximum of E+, in millionths
+	fEmaxDown  = "emax-"     // logarithm of the running maximum of E-, in millionths
+	fProvenAt  = "proven_at" // unix seconds at which E+ reached 20
+	fOutUp     = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
+	fOutDown   = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
+	fIdleAt    = "idle_at"   // unix seconds of the first interval within the material size
+	wUp, wDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
 // Fields of the coins with one propensity, with suffix 0 or 1 for the arm. The fields of rewarded
@@ -199,18 +199,18 @@ func table() map[string]place {
 	return t
 }
 
-// find looks up the name of a counter. eps is the propensity of a coin, in millionths. anything
+// find looks up the name of a counter. eps is the propensity of a coin, in millionths. anyPick
 // reports whether name has the prefix anyMark.
-func find(name string) (pos place, eps int64, anything, ok bool) {
+func find(name string) (pos place, eps int64, anyPick, ok bool) {
 	plain, rate, flipped := strings.Cut(name, atRate)
 	if !flipped {
 		pos, ok = fields[name]
 		return pos, 0, false, ok
 	}
 	eps, err := strconv.ParseInt(rate, 10, 64)
-	plain, anything = strings.CutPrefix(plain, anyMark)
+	plain, anyPick = strings.CutPrefix(plain, anyMark)
 	pos, ok = fields[plain+atRate]
-	return pos, eps, anything, ok && err == nil
+	return pos, eps, anyPick, ok && err == nil
 }
 
 // Monotone reports whether the counter is merged by maximum instead of addition. Only

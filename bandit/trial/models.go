@@ -20,11 +20,11 @@ const modelMark = "model."
 // Indices of the sums of one model. The sums are not dated.
 const (
 	vC1 = iota // closed picks with a coin, injected
-	vC0
-	vM1 // rewarded ones
-	vM0
-	vZ
-	vZZ
+	vC0        // closed picks with a coin, withheld
+	vM1        // rewarded picks, injected
+	vM0        // rewarded picks, withheld
+	vZ         // sum of z
+	vZZ        // sum of z squared
 	modelSums
 )
 
@@ -112,7 +112,7 @@ func (c *Counters) addModel(model string) {
 type ModelEffect struct {
 	Model    string
 	C1, C0   float64 // closed picks with a coin: injected, withheld
-	M1, M0   float64 // rewarded ones
+	M1, M0   float64 // rewarded picks: injected, withheld
 	Enough   bool    // enough rewarded picks for an effect
 	Effect   float64 // mean of z; 0 without enough picks
 	Variance float64 // of the effect
@@ -152,7 +152,7 @@ type modelRow struct {
 	sums [modelSums]int64
 }
 
-// model returns the sums of a model, and adds a missing one. The caller holds mu.
+// model returns the sums of a model, and adds the model if it is missing. The caller holds mu.
 func (s *sums) model(name string) *[modelSums]int64 {
 	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
 	if !found {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// The bets on an outcome, in multiples of the width of the pick: larger and fewer than the bets on a
-// reward, because an effect on an outcome is larger, and a session has seven outcomes.
+// outcomeBets is the number of bet sizes on an outcome. The bets are in multiples of the width of the pick.
+// The bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger,
+// and a session has seven outcomes.
 const outcomeBets = 4
 
 // outcomeLambda returns the k-th bet, for a pick with holdout eps.
@@ -16,20 +17,21 @@ func outcomeLambda(k int, eps float64) float64 {
 
 // Indices of the sums of one outcome. The sums are not dated.
 const (
-	oN1 = iota // closed picks with a coin, injected
-	oN0
-	oY1 // sums of the values
-	oY0
-	oZ // sums of z and of z squared
-	oZZ
-	oUp         // sums of ln(1 + lambda_k u), u the capped and scaled z
-	oDown       = oUp + outcomeBets
+	oN1         = iota              // closed picks with a coin, injected
+	oN0                             // closed picks with a coin, withheld
+	oY1                             // sum of the values, injected
+	oY0                             // sum of the values, withheld
+	oZ                              // sum of z
+	oZZ                             // sum of z squared
+	oUp                             // sums of ln(1 + lambda_k u), u the capped and scaled z
+	oDown       = oUp + outcomeBets // sums of ln(1 - lambda_k u)
 	outcomeSums = oDown + outcomeBets
 )
 
 // outcomeFields are the stored names of the sums.
 var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
 
+// namesOfOutcomes returns the names of outcomeFields, such as "errors.n1".
 func namesOfOutcomes() (out [OutcomeCount][outcomeSums]string) {
 	for o := range OutcomeCount {
 		sums := &out[o]
@@ -168,9 +170,10 @@ func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Wa
 	return w
 }
 
-// pool is the number of closed picks of all lessons, and the sum of the values of an outcome.
+// pool is the number of closed picks of all lessons with one outcome, and the sum of its values.
 type pool struct{ n, sum float64 }
 
+// pooled returns the closed picks of all lessons, by outcome.
 func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // A planned trial is evaluated once, after a number of rewarded picks that was set before the
 // start. The result must be identical on every replica, after a restart, and for any order of
-// closing. Each session with a reward at the closing therefore leaves one entry (Looked), and the
+// closing. Each session with a reward at the closing therefore leaves one entry (TrialEntries), and the
 // evaluation uses the first N entries in the order of the sessions' starts. The result is a
 // function of the set of entries, so anyone can recompute the result from an export. Feedback after
 // the closing corrects the row of the report and leaves the planned evaluation unchanged.
@@ -66,7 +66,7 @@ const tieDigits = 8
 
 // TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is
 // the reward at the closing; without a reward, y is not a number, and only trials on an outcome have
-// an addition. Value encodes z and the coin, and is never 0.
+// an addition. The value of an addition encodes z and the coin, and is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -106,7 +106,7 @@ func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 	return Z(y-p.Watch.C[o], p.Injected, p.Eps)
 }
 
-// readEntry decodes an entry of Looked.
+// readEntry decodes an entry of TrialEntries.
 func readEntry(d *Delta) (e entry, ok bool) {
 	began, tie, ok := strings.Cut(d.Key.Field, ".")
 	at, err := strconv.ParseInt(began, 10, 64)
@@ -129,9 +129,9 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all picks are
-// there, the sums over exactly the first Planned entries. Before that the sums cover the entries so
-// far and support no conclusion.
+// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all planned picks
+// are closed and rewarded, the sums over exactly the first Planned entries. Before that moment the sums
+// cover the entries so far and support no conclusion.
 type Evaluation struct {
 	Arm      Arm
 	Trial    string // name
@@ -139,8 +139,8 @@ type Evaluation struct {
 	Planned  int64
 	Outcome  string // empty: a trial on the reward
 	Rewarded int64  // closed and rewarded so far
-	Taken    bool
-	At       int64 // start of the last session in the sums
+	Taken    bool   // the evaluation is final: Rewarded has reached Planned
+	At       int64  // start of the last session in the sums
 	Z, ZZ    float64
 	Injected int64
 	Withheld int64
@@ -222,8 +222,8 @@ func MinTrialPicks(epsilon float64) int64 {
 	return max(MinPicks, int64(math.Ceil(side/rare)))
 }
 
-// DetectableEffect returns the smallest effect that the given number of rewarded picks detects. Detects is
-// the inverse of PicksFor.
+// DetectableEffect returns the smallest effect that the given number of rewarded picks detects: the
+// inverse of PicksFor.
 func DetectableEffect(picks int64, power, level, epsilon, variance float64) float64 {
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }

@@ -17,27 +17,28 @@ type sums struct {
 
 // Groups of rows. A request reads the first two groups of each lesson that matches.
 const (
-	rowMaxima    uint8 = iota
-	rowTotal           // sums of rowDays
-	rowOverall         //
-	rowBets            // W(+,k), then W(-,k)
-	rowSurrogate       //
-	rowOutcomes        // by outcome
-	rowStrata          // by propensity, in millionths
-	rowAny             // global: coin "any pick was injected", by the probability of none
-	rowDays            // by day
-	rowOutlays         // global, by day
+	rowMaxima    uint8 = iota // running maxima
+	rowTotal                  // sums of rowDays over all days
+	rowOverall                // sums without a day
+	rowBets                   // W(+,k), then W(-,k)
+	rowSurrogate              // sums of the surrogate
+	rowOutcomes               // by outcome
+	rowStrata                 // by propensity, in millionths
+	rowAny                    // global: coin "any pick was injected", by the probability of none
+	rowDays                   // by day
+	rowOutlays                // global: costs, by day
 )
 
 // row returns the values of a group that has one row.
 func (s *sums) row(group uint8) [Columns]int64 { return s.rows.Row(group, 0) }
 
-// up and down return the bets on a lesson that helps and on a lesson that harms.
+// up returns the bets on a lesson that helps.
 func (s *sums) up() []int64 {
 	v := s.row(rowBets)
 	return v[:bets]
 }
 
+// down returns the bets on a lesson that harms.
 func (s *sums) down() []int64 {
 	v := s.row(rowBets)
 	return v[bets : 2*bets]
@@ -60,7 +61,7 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 		s.model(model)[sum] += d.Value
 		return place{modelSum, sum}, true
 	}
-	pos, eps, anything, ok := find(d.Key.Field)
+	pos, eps, anyPick, ok := find(d.Key.Field)
 	if !ok {
 		return pos, false
 	}
@@ -89,7 +90,7 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 		row(rowSurrogate, 0)[pos.index] += d.Value
 	case coins:
 		group := rowStrata
-		if anything {
+		if anyPick {
 			group = rowAny
 		}
 		row(group, eps)[pos.index] += d.Value

@@ -15,19 +15,19 @@ import "math"
 
 // Indices of the sums of the surrogate. The sums are not dated.
 const (
-	uN1 = iota // closed picks with a surrogate and a coin, injected
-	uN0
-	uG  // sums of g = l z(s)
-	uGG // over all closed picks
-	uM1 // rewarded picks among them, injected
-	uM0
-	uD // sums of d = z(y) - g over the rewarded picks
-	uDD
-	uDG
-	uGR // sums of g over the rewarded picks
-	uGGR
-	uYZ // sums of z(y) z(s) and of z(s) squared over the rewarded picks
-	uZZ
+	uN1  = iota // closed picks with a surrogate and a coin, injected
+	uN0         // closed picks with a surrogate and a coin, withheld
+	uG          // closed picks: sum of g = l z(s)
+	uGG         // closed picks: sum of g squared
+	uM1         // rewarded picks with a surrogate and a coin, injected
+	uM0         // rewarded picks with a surrogate and a coin, withheld
+	uD          // rewarded picks: sum of d = z(y) - g
+	uDD         // rewarded picks: sum of d squared
+	uDG         // rewarded picks: sum of d g
+	uGR         // rewarded picks: sum of g
+	uGGR        // rewarded picks: sum of g squared
+	uYZ         // rewarded picks: sum of z(y) z(s)
+	uZZ         // rewarded picks: sum of z(s) squared
 	surrogates
 )
 
@@ -52,16 +52,17 @@ func (p *Pick) surrogate() (z float64, ok bool) {
 	return Z(min(centre, 1)-min(trouble, 1), p.Injected, p.Eps)
 }
 
-// countSurrogate counts a pick with a surrogate under injected or withheld, and returns z of the surrogate
-// and g.
+// countSurrogate counts a pick with a surrogate under the field injected or the field withheld, and
+// returns z of the surrogate and g.
 func (p *Pick) countSurrogate(d *Deltas, injected, withheld int) (zs, g float64, ok bool) {
 	if zs, ok = p.surrogate(); !ok {
 		return 0, 0, false
 	}
+	count := withheld
 	if p.Injected {
-		withheld = injected
+		count = injected
 	}
-	d.Add(string(p.Arm), surrogateFields[withheld], 0, 1)
+	d.Add(string(p.Arm), surrogateFields[count], 0, 1)
 	return zs, p.Watch.Weight * zs, true
 }
 
@@ -103,10 +104,10 @@ func (c *Counters) weight() float64 {
 // SurrogateStats is the input of the estimate over all sessions.
 type SurrogateStats struct {
 	N1, N0    float64 // closed picks: injected, withheld
-	M1, M0    float64 // rewarded ones
-	G, GG     float64 // sums of g = l z(s) over the closed picks
-	GR, GGR   float64 // over the rewarded picks
-	D, DD, DG float64 // sums of d = z(y) - g over the rewarded picks
+	M1, M0    float64 // rewarded picks: injected, withheld
+	G, GG     float64 // closed picks: sums of g = l z(s) and of g squared
+	GR, GGR   float64 // rewarded picks: sums of g and of g squared
+	D, DD, DG float64 // rewarded picks: sums of d = z(y) - g, of d squared, and of d g
 }
 
 // Surrogate returns the sums of the surrogate of an arm, all zero for an unknown arm.
