@@ -25,7 +25,7 @@ const (
 	unitGrace = 5 * time.Second
 )
 
-// closer closes sessions and corrects closed ones. Only the goroutine of Learner.Run uses a closer.
+// closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
 type closer struct {
 	tools    tools
 	recorder Recorder
@@ -41,8 +41,8 @@ type closer struct {
 	name     string // name of the reward definition
 	changed  *changedTenants
 
-	pickUpAt    time.Time
-	unsampledAt time.Time
+	pickUpAt    time.Time // earliest time of the next pickUp
+	unsampledAt time.Time // earliest time of the next countUnsampled
 }
 
 // closeEvery returns the interval in which due sessions are closed: a tenth of the closing age, between
@@ -164,13 +164,13 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		return nil
 	}
 	st := &settling{reward: c.name, entries: entries, stored: row.Exchanges}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.FeedbackState, st.Settlement.Deltas = row.Tenant, row.ID, state, deltas
-	st.Settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.settlement.Tenant, st.settlement.ID, st.settlement.FeedbackState, st.settlement.Deltas = row.Tenant, row.ID, state, deltas
+	st.settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	reward := math.NaN()
 	if out.OK {
 		reward = out.Reward
 	}
-	st.Settlement.Deltas = append(st.Settlement.Deltas, rec.Assignment.TrialEntries(row.ID.String(), reward)...)
+	st.settlement.Deltas = append(st.settlement.Deltas, rec.Assignment.TrialEntries(row.ID.String(), reward)...)
 	return st
 }
 

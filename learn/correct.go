@@ -115,16 +115,16 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 	}
 	out := feedback.Reward(counted, def.Tiers)
 	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded}
-	st.Settlement.Tenant, st.Settlement.ID, st.Settlement.From, st.Settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
-	st.Settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
+	st.settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // the counters do not change, but the samples get the new rating
 	}
 	if old.Rewarded {
-		st.Settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
+		st.settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
 	}
 	if out.OK {
-		st.Settlement.Deltas = append(st.Settlement.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
+		st.settlement.Deltas = append(st.settlement.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
 	}
 	return st
 }

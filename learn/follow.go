@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the number of open sessions that one step reads.
+// feedbackBatch is the number of open sessions whose feedback one call of OpenFeedback reads.
 const feedbackBatch = 500
 
 // follower adds settlements and feedback of other replicas to the beliefs.

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	correctEvery = 50 * time.Millisecond
-	finishLimit  = 10 * time.Second // bound of a stop, until the last correction
-	closeBatch   = 100              // sessions settled in one transaction; their samples are in memory together
+	correctEvery = 50 * time.Millisecond // interval between the corrections of closed sessions
+	finishLimit  = 10 * time.Second      // maximum time from the start of a stop to the last correction
+	closeBatch   = 100                   // sessions settled in one transaction; their samples are in memory together
 )
 
 // FollowEvery is the interval in which a learner reads the counts of other replicas.
@@ -40,7 +40,7 @@ type Options struct {
 
 // Tally holds the counts for metrics. All fields except Unsampled only grow.
 type Tally struct {
-	Samples   atomic.Int64 // written
+	Samples   atomic.Int64 // samples written
 	Closed    atomic.Int64 // sessions closed
 	Rewarded  atomic.Int64 // closed sessions with a reward
 	Unsampled atomic.Int64 // exchanges of settled sessions without a sample

@@ -25,7 +25,7 @@ type ReportQuery struct {
 	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0: none
 	Bands       bool          // include the effect over time
 	Explain     string        // slug whose rows are explained; "" none
-	Guardrails  []string      // guarded outcomes: the report shows a rise with the verdict
+	Guardrails  []string      // outcomes whose rise the report shows next to the verdict
 	Book        *lesson.Book
 	Rules       *rules.Registry // sections of rules files; nil: none
 	Config      bandit.Config
@@ -113,8 +113,8 @@ func CountOpen(ctx context.Context, backend interface {
 }
 
 // withOpen adds the present rewards of open sessions to a copy of the counters.
-func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) (*bandit.Chooser, error) {
-	c = c.Clone()
+func (l *Learner) withOpen(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
+	c := closed.Clone()
 	var after session.Row
 	for seen := 0; seen < openLimit; {
 		rows, err := l.open.backend.Due(ctx, l.tools.now(), after, closeBatch)
@@ -185,7 +185,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 }
 
 // sectionsOf returns the registered sections in the form of the report. Of several versions of a section
-// the newest one is listed; the report adds the measured older ones.
+// the newest version is listed; the report adds the older versions that were measured.
 func sectionsOf(registry *rules.Registry) []report.Lesson {
 	if registry == nil {
 		return nil
@@ -207,8 +207,8 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 	return out
 }
 
-// Chooser returns the beliefs of a chooser under a configuration, from its counters alone: they are
-// the same on every replica and after a restart.
+// Chooser returns the beliefs of a chooser under a configuration. The beliefs follow from the counters
+// alone, so they are the same on every replica and after a restart.
 func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return chooser{c, cfg} }
 
 // Policy returns the settings of the choice in the form of the report.

@@ -61,8 +61,8 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	if err != nil || len(ex) == 0 {
 		return err
 	}
-	for _, sm := range sample.Build(sampleSession(st.Settlement.Tenant, st.Settlement.ID, ex, st.entries)) {
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Settlement.Tenant, Agent: ex[0].Agent, ID: st.Settlement.ID, Sample: sm})
+	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, ex, st.entries)) {
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: ex[0].Agent, ID: st.settlement.ID, Sample: sm})
 	}
 	b.Whole = append(b.Whole, st.ref())
 	return nil

@@ -13,7 +13,7 @@ import (
 
 // settling is a session whose settlement is in progress.
 type settling struct {
-	Settlement session.Settlement
+	settlement session.Settlement
 	reward     string // definition of reward of the deltas
 	entries    []feedback.Entry
 	hadReward  bool // a reward was applied already
@@ -21,7 +21,7 @@ type settling struct {
 }
 
 func (st *settling) ref() session.Ref {
-	return session.Ref{Tenant: st.Settlement.Tenant, ID: st.Settlement.ID}
+	return session.Ref{Tenant: st.settlement.Tenant, ID: st.settlement.ID}
 }
 
 // settle writes the samples first and moves the counters second. After a crash in between both are
@@ -55,8 +55,8 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
-		steps[i] = st.Settlement
-		steps[i].Deltas = underDefinition(st.reward, st.Settlement.Deltas)
+		steps[i] = st.settlement
+		steps[i].Deltas = underDefinition(st.reward, st.settlement.Deltas)
 	}
 	return c.beliefs.move(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
 		done, err := c.backend.Settle(ctx, steps)
@@ -79,14 +79,14 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 
 // settled counts a step that the backend applied.
 func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
-	c.changed.add(st.Settlement.Tenant)
+	c.changed.add(st.settlement.Tenant)
 	if st.reward == c.name {
-		byTenant[st.Settlement.Tenant] = append(byTenant[st.Settlement.Tenant], st.Settlement.Deltas...)
+		byTenant[st.settlement.Tenant] = append(byTenant[st.settlement.Tenant], st.settlement.Deltas...)
 	}
-	if st.Settlement.From == 0 {
+	if st.settlement.From == 0 {
 		c.tally.Closed.Add(1)
 	}
-	if st.Settlement.To.Rewarded && !st.hadReward {
+	if st.settlement.To.Rewarded && !st.hadReward {
 		c.tally.Rewarded.Add(1)
 	}
 }
@@ -101,8 +101,8 @@ func (c *closer) retry(work []*settling, err error) {
 // any case.
 func (c *closer) retryCorrections(work []*settling) {
 	for _, st := range work {
-		if st.Settlement.From > 0 {
-			c.touches.Touch(st.Settlement.Tenant, st.Settlement.ID)
+		if st.settlement.From > 0 {
+			c.touches.Touch(st.settlement.Tenant, st.settlement.ID)
 		}
 	}
 }

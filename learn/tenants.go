@@ -28,14 +28,14 @@ const (
 type tenant struct {
 	counters         *bandit.Chooser
 	otherDefinitions map[string]int64 // sessions counted under other definitions of reward
-	rewards          int              // since the last fit of the priors
-	version          int64
-	used             atomic.Int64 // time of the last use
+	rewards          int              // rewards since the last fit of the priors
+	version          int64            // version of the priors in the backend
+	used             atomic.Int64     // time of the last use, in unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.
 	read    bool          // the counters of the backend are loaded
 	queued  bool          // the tenant is in beliefs.unread
-	checked int64         // time of the last check for use
+	checked int64         // time of the last check for use, in unix nanoseconds
 	element *list.Element // in beliefs.order
 }
 
@@ -73,7 +73,7 @@ func (b *beliefs) getOrAdd(name string) *tenant {
 	return b.getOrAddLocked(name)
 }
 
-// getOrAddLocked returns a tenant, and adds a missing one. The caller holds tenantsMu.
+// getOrAddLocked returns a tenant, and adds the tenant if it is missing. The caller holds tenantsMu.
 func (b *beliefs) getOrAddLocked(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
