@@ -124,7 +124,7 @@ func (m *Match) SystemAgents() []string {
 	return out
 }
 
-// Inject bounds and words the block.
+// Inject configures the size, the wording and the place of the inserted block.
 type Inject struct {
 	K           int    `yaml:"k" min:"0" max:"20"`
 	Style       string `yaml:"style" enum:"advice|pitfalls"`
@@ -168,12 +168,12 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the additions to a verdict.
+// Report configures the report: Guardrails are the outcomes whose rise is shown next to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
 
-// ModelPrice holds the prices of a million tokens of the models with a name of a pattern.
+// ModelPrice holds the prices of a million tokens, for the models whose names match the pattern Model.
 type ModelPrice struct {
 	Model  string  `yaml:"model"`
 	Input  float64 `yaml:"input" min:"0"`

@@ -15,8 +15,8 @@ import (
 // decoder sets the values of a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
-	source  string // present source: a file name, a flag, a variable
-	lines   bool   // sources of the file carry a line
+	source  string // the source being read: a file name, a flag, a variable
+	lines   bool   // a fault names the line, because the source is a file
 	faults  Faults
 	sources map[string]string // source of each key's value
 	// secretFaults holds the fault of each variable whose value comes from a file, where that file cannot be used.
@@ -184,7 +184,7 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 	v.Set(out)
 }
 
-// commas reads a, b, c.
+// commas reads a comma list such as "a, b, c".
 func (d *decoder) commas(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string,
 ) {

@@ -7,7 +7,7 @@
 // plain value and is never changed in use: a reload makes a new Config.
 //
 // The package opens no files, reads no environment, and has no clock and no log: the caller passes
-// both.
+// the text of the file, and functions that read variables and files of secrets.
 //
 // The hazard: secrets have the type Secret, which prints as "(hidden)" in every format. Reveal is
 // the only access to the text, and a fault never contains the value of a secret.

@@ -27,6 +27,7 @@ func Starter() fs.FS {
 // Reference returns precept.yaml: every key with its comment and default.
 func Reference() string { return reference }
 
+// doc is the documentation of one key in the reference.
 type doc struct {
 	usage string // comment above the key, as one line
 	text  string // the default as written

@@ -19,7 +19,7 @@ type Sources struct {
 	FileName string                            // for faults; "precept.yaml" when empty
 	File     []byte                            // nil: no file
 	Env      func(name string) (string, bool)  // os.LookupEnv; nil: none
-	EnvNames []string                          // names of all variables, to find misspelt ones
+	EnvNames []string                          // names of all variables, to find misspelt names
 	ReadFile func(name string) ([]byte, error) // os.ReadFile, for variables with the suffix _FILE; nil: no file can be read
 	Flags    map[string]string                 // given flags by path (Name.Path)
 	Redis    func(url string) error            // parses an address of Redis, as the store does; nil: any address is valid
@@ -46,7 +46,7 @@ func Parse(src Sources) (*Config, error) {
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.file("default", reference, c)
-	used := map[string]bool{} // variables that ${...} names
+	used := map[string]bool{} // variables that were looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
 		text, ok := src.Env(name)
@@ -208,7 +208,7 @@ func (d *decoder) external(c *Config, f field, text string) {
 	}
 }
 
-// derive derives values from the given ones: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
+// derive derives values from the given values: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
 // the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and routes if only one
 // upstream exists.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {

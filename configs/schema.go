@@ -75,11 +75,12 @@ func join(prefix, name string) string {
 // leafFields returns every key of Config.
 func leafFields() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
-// flagName and envName return the names of a key: the path with dashes, and in upper snake case.
+// flagName returns the flag of a key: the path with dashes.
 func flagName(path string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
 
+// envName returns the environment variable of a key: the path in upper snake case, with envPrefix.
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
