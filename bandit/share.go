@@ -38,7 +38,8 @@ func Share(
 	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
-// newActions returns the actions that are new to the unit, and no action but the forced actions beyond maxUnitMatches matches.
+// newActions returns the actions that are new to the unit. Beyond maxUnitMatches matches, only forced
+// actions are returned.
 func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
