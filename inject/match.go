@@ -52,10 +52,8 @@ func (w *work) lessons() {
 		if i == 0 {
 			inserted = insertedElsewhere(w.input.Request)
 		}
-		if inserted[h.Lesson.Slug] {
-			continue
-		}
-		if h.Like != nil && !(w.in.cfg.Like && h.Lesson.Trigger.Like) {
+		injectable := h.Like == nil || w.in.cfg.Like && h.Lesson.Trigger.Like // else the lesson is suggested only
+		if inserted[h.Lesson.Slug] || !injectable {
 			continue
 		}
 		at, ok := spots[h.CallID]

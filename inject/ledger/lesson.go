@@ -15,9 +15,9 @@ const (
 	maxTitle       = 200
 	maxDescription = 1000
 	maxNote        = 500
-	maxPattern     = 100
-	slugWords      = 48
-	slugDigits     = 8
+	maxPattern     = 100 // bytes of a phrase
+	slugWords      = 48  // bytes of the words in a slug
+	slugDigits     = 8   // digits of the signature in a slug
 )
 
 // Lessons returns a lesson for each entry of a ledger, the newest first. The rule is the title. The

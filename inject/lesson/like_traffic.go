@@ -125,7 +125,10 @@ type likeText struct {
 // prohibition in the words of a user, need none.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
-		if !isMarkup(w.text) && !(t.from == fromWords && isProhibition(w.text)) && !yield(w) {
+		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
+			continue
+		}
+		if !yield(w) {
 			return
 		}
 	}

@@ -162,8 +162,8 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 
 // Limits of a client's tool names. Names beyond the limits are not compared.
 const (
-	maxTools    = 1024
-	maxToolName = 256
+	maxTools    = 1024 // names of a request
+	maxToolName = 256  // bytes of a name
 )
 
 // offered reports whether one of the lesson's tools is offered. failing is the tool of the failed

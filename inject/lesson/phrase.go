@@ -22,12 +22,11 @@ type phrase struct {
 	letters     int      // number of letters in the first word
 }
 
-// Keys contain bytes that occur in no UTF-8 text, and therefore in no phrase: starByte replaces a star,
-// errorKey begins the key of a kind of errors, and requestKey begins the key of a kind of requests.
+// Parts of keys with bytes that occur in no UTF-8 text, and therefore in no phrase.
 const (
-	starByte   = 0xFF
-	errorKey   = "\xFEerror "
-	requestKey = "\xFErequest "
+	starByte   = 0xFF           // replaces a star
+	errorKey   = "\xFEerror "   // begins the key of a kind of errors
+	requestKey = "\xFErequest " // begins the key of a kind of requests
 )
 
 // readPhrase folds and splits a phrase of a file in the given form.

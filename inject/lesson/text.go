@@ -11,12 +11,11 @@ const (
 	halfText = maxText / 2 // bytes of the head, and of the tail, of a longer text
 )
 
-// Blobs are runs of base64 characters: at least blobMixed with upper case, lower case and digits
-// mixed, or at least blobLong in any case, unless the density of separators indicates a path or an
-// identifier.
+// Minimum lengths of a blob, a run of base64 characters. A run with many separators is a path or an
+// identifier, and no blob.
 const (
-	blobMixed = 64
-	blobLong  = 256
+	blobMixed = 64  // of a run that mixes upper case, lower case and digits
+	blobLong  = 256 // of any run
 )
 
 // blobBytes holds the lower-case form of each base64 character, and 0 for every other byte. A table is

@@ -148,6 +148,7 @@ func (m *marker) find(text string) (found []File) {
 // first level, or the name of a known file, shows that a file begins.
 const clineRules = "# Rules\n## "
 
+// The groups of a match come in pairs: the name of the next file, and an empty group at the start of its content.
 var (
 	nextOfCline = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
 	nextOfCodex = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)

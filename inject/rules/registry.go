@@ -114,11 +114,14 @@ func Parse(name string, raw []byte) (*Registry, error) {
 func (r *Registry) Since(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		if old, ok := before.Get(s.Arm()); s.State == Measuring && (!ok || before.Sections[old].State != Measuring) {
+		old, known := before.Get(s.Arm())
+		wasMeasuring := known && before.Sections[old].State == Measuring
+		switch {
+		case s.State == Measuring && !wasMeasuring:
 			if r.since[i].Before(now) {
 				r.since[i] = now
 			}
-		} else if ok {
+		case known:
 			r.since[i] = before.since[old]
 		}
 	}

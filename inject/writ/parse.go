@@ -18,11 +18,11 @@ const (
 	Delete Verb = "delete"
 )
 
-// Limits of a lesson that an agent writes, in characters, and of the commands of one reply.
+// Limits of the commands of an agent.
 const (
-	MaxSignature = 200
-	MaxText      = 4096
-	MaxCommands  = 8
+	MaxSignature = 200  // characters of the signature of a lesson
+	MaxText      = 4096 // characters of the text of a lesson
+	MaxCommands  = 8    // commands of one reply
 )
 
 // Command is one command of a reply.

@@ -22,7 +22,8 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	for i := range h.Session.Ratings {
 		r := &h.Session.Ratings[i]
 		inTurns := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
-		if !inTurns && !(whole && r.Turn == 0) {
+		ofSession := whole && r.Turn == 0
+		if !inTurns && !ofSession {
 			continue
 		}
 		count++

@@ -50,7 +50,7 @@ type Claim struct {
 // Bounds of the tags of a request.
 const (
 	maxTags   = 32
-	maxTagLen = 64
+	maxTagLen = 64 // bytes
 )
 
 // Identify returns the claim of a request. path is the escaped path as requested. req is nil for a

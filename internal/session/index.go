@@ -8,15 +8,15 @@ import (
 // that contained the echo in the other bits.
 type stamp uint32
 
-// The kinds, from the weakest evidence to the strongest. A key that only requests contain may be a
-// few-shot example, which many conversations share: a text or a counted id (stampWeak), or a random id
-// in the first request of the session (stampPast).
+// The kinds, from the weakest evidence to the strongest. A key of the kinds stampWeak and stampPast may be a
+// few-shot example, which many conversations share.
 const (
-	stampWeak    stamp = 0 << 30
-	stampPast    stamp = 1 << 30
-	stampRequest stamp = 2 << 30
-	stampReply   stamp = 3 << 30
-	stampKind    stamp = 3 << 30
+	stampWeak    stamp = 0 << 30 // a text or a counted id in a request
+	stampPast    stamp = 1 << 30 // a random id in the first request of the session
+	stampRequest stamp = 2 << 30 // a random id in a later request, or content of a reply that does not advance the session
+	stampReply   stamp = 3 << 30 // content of a reply that advances the session
+
+	stampKind stamp = 3 << 30 // mask of the kind
 )
 
 // owner is a session that had a key.

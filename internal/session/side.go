@@ -67,8 +67,9 @@ const maxAgents = 8
 
 // addAgent stores the agent that sends the request, and its tools.
 func (r *Record) addAgent(req *wire.Request) {
+	isKnown := r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash
 	switch {
-	case len(req.Tools) > 0 && !(r.Agents.HasTools && r.Agents.ToolsHash == req.ToolsHash):
+	case len(req.Tools) > 0 && !isKnown:
 		r.addTools(req)
 	case len(req.Tools) == 0 && r.Agents.HasTools && req.SystemHash != r.Agents.SystemHash:
 		r.Agents.Toolless = addAgentHash(r.Agents.Toolless, req.SystemHash)

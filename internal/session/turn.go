@@ -76,15 +76,15 @@ func (r *Record) InPlace(req *wire.Request) bool {
 
 // Bounds of the stored traces of a reply.
 const (
-	maxReplyKeys = 8
+	maxReplyKeys = 8 // hashes of a reply
 	replyItems   = 4 // items of a reply that are searched: a reply of the Responses API has several
 )
 
 // Bounds of the remembered calls.
 const (
 	maxCalls    = 512
-	maxCallArgs = 512
-	maxCallSum  = 12 << 10
+	maxCallArgs = 512      // bytes of the arguments of a call; longer arguments are stored as a hash
+	maxCallSum  = 12 << 10 // bytes of all calls
 )
 
 // AddReply adds the reply to a main request. The record keeps the calls of the reply for requests that

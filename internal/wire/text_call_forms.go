@@ -71,10 +71,10 @@ func namedTag(text string) (Call, bool) {
 	return Call{Name: name, Args: taggedArgs(text[start+len(name)+2 : end])}, true
 }
 
-// Limits of taggedArgs: bytes of text, and number of arguments.
+// Limits of taggedArgs.
 const (
-	maxTagged = 16 << 10
-	maxTags   = 32
+	maxTagged = 16 << 10 // bytes of text
+	maxTags   = 32       // number of arguments
 )
 
 // taggedArgs converts <name>value</name> arguments to a JSON object. Text without tags, or longer
