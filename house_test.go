@@ -80,7 +80,7 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README lists the folders by the layers of floors_test.go.
+// README lists the folders by the layers of layers_test.go.
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
@@ -98,7 +98,7 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 		}
 	}
 	want := map[string]int{}
-	for n, names := range floors() {
+	for n, names := range layers() {
 		for _, folder := range names {
 			if folder != "docs" {
 				want[folder] = n
@@ -106,11 +106,11 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 		}
 	}
 	if !maps.Equal(drawn, want) {
-		t.Errorf("README.md draws folders on floors %v, want %v", drawn, want)
+		t.Errorf("README.md draws folders in the layers %v, want %v", drawn, want)
 	}
 }
 
-// The table of libraries names each library, with its packages in floors_test.go.
+// The table of libraries names each library, with its packages in layers_test.go.
 func TestArchitecturePageListsLibraries(t *testing.T) {
 	documented := map[string]map[string]bool{} // packages by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {

@@ -34,7 +34,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	return Posterior{
 		Mean: b.m, Var: b.v, Match: b.del, Proven: progress.Proven, Reached: progress.Reached,
 		Benched: b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(), Settled: progress.Settled,
+		Leaning: b.leaning(), Trusted: b.trusted(), Concluded: progress.Concluded,
 	}
 }
 
@@ -47,7 +47,7 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	if b == nil {
 		return 0, 0
 	}
-	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
+	return fromFixed(b.v[iCN] + b.provisional[iCN]), fromFixed(b.v[iCS] + b.provisional[iCS])
 }
 
 // Admit bounds the number of models with counters. If the tenant has too many models, Admit replaces

@@ -64,7 +64,7 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	n, s := float64(total[iN1])/trial.One, float64(total[iS1])/trial.One
 	best := changeSpread
 	try := func(t *snapshot) {
-		nBefore, sBefore := real64(t.v[iN1]), real64(t.v[iS1])
+		nBefore, sBefore := fromFixed(t.v[iN1]), fromFixed(t.v[iS1])
 		if nBefore < changeSessions || n-nBefore < changeSessions {
 			return
 		}

@@ -158,7 +158,7 @@ type Posterior struct {
 	Leaning   bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
 	Trusted   bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
 	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective
-	Settled   bool    // the interval was above 0, or within the material size; Prove sets the holdout to 0.05
+	Concluded bool    // the interval was above 0, or within the material size; Prove sets the holdout to 0.05
 	Reached   bool    // the trial has the requested width
 	Benched   bool    // benched: expected to harm, picked from the probe budget only
 }

@@ -195,7 +195,7 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 			return c.Epsilon / 2
 		}
 	default:
-		if p.Settled {
+		if p.Concluded {
 			return minProbability
 		}
 	}

@@ -118,11 +118,11 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 
 func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	const n = 20_000
-	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
+	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "concluded": {Mean: 1, Concluded: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
 	tried := lesson("tried")
 	tried.Epsilon = 0.5
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
-		for i, what := range []string{"leaning", "proven", "settled"} {
+		for i, what := range []string{"leaning", "proven", "concluded"} {
 			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Action{}, b[what]); got != want[i] {
 				t.Errorf("%s: %s is withheld with %v, want %v", rule, what, got, want[i])
 			}

@@ -91,4 +91,5 @@ func find(d *trial.Delta) (pos place, ok bool) {
 	return pos, pos.owner != noOwner && pos.owner == ownerOf(d.Key.Scope)
 }
 
-func real64(v int64) float64 { return float64(v) / trial.One }
+// fromFixed returns the number that a fixed-point counter holds.
+func fromFixed(v int64) float64 { return float64(v) / trial.One }

@@ -22,7 +22,7 @@ const cautionMinAlone = 30
 
 // Published returns the rewards of the sessions with the lesson above and below the rewards of the
 // sessions that matched without the lesson. Both are 0 while the difference is within chance, at
-// any number of looks: with a fixed number of standard errors, a lesson without effect would soon
+// any number of evaluations: with a fixed number of standard errors, a lesson without effect would soon
 // become a caution and stay a caution. A lesson is a caution if worse exceeds better. Raw counts
 // and expectations by category fail, because both measure the difficulty of the sessions, and good
 // lessons fire in hard sessions. Where nothing is ever withheld, the expectation by category is the
@@ -33,17 +33,17 @@ func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	if n == 0 {
 		return 0, 0
 	}
-	looks, tight := n, float64(cautionTightest)
+	size, tight := n, float64(cautionTightest)
 	e := c.without(k)
 	switch without := e.n0 + e.nu; {
 	case without > 0:
 		mean := (e.s0 + e.su) / without
 		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
-		looks, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller group with a fifth of the sessions
+		size, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller group with a fifth of the sessions
 	case n < cautionMinAlone:
 		return 0, 0
 	}
-	if trial.Exclusion((worse-better)/n, looks, c.Priors().Sigma2, tight) > cautionChance {
+	if trial.Exclusion((worse-better)/n, size, c.Priors().Sigma2, tight) > cautionChance {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)
@@ -58,5 +58,5 @@ func (c *Chooser) without(k trial.Arm) evidence {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	total := (&arm{buckets: a.buckets}).total() // without open sessions
-	return evidence{n0: real64(total[iN0]), s0: real64(total[iS0]), nu: real64(total[iNU]), su: real64(total[iSU])}.nonNegative()
+	return evidence{n0: fromFixed(total[iN0]), s0: fromFixed(total[iS0]), nu: fromFixed(total[iNU]), su: fromFixed(total[iSU])}.nonNegative()
 }

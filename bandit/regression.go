@@ -96,11 +96,11 @@ func factsOf(cell string) (f [factCount]string) {
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r, n := c.priors.Regression, real64(c.all.v[iCN]+c.all.provisional[iCN])
+	r, n := c.priors.Regression, fromFixed(c.all.v[iCN]+c.all.provisional[iCN])
 	if r == nil || !(n > 0) {
 		return 0, false
 	}
-	return real64(c.all.v[iCS]+c.all.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
+	return fromFixed(c.all.v[iCS]+c.all.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
 }
 
 // relative returns the difference from the running mean.
@@ -141,8 +141,8 @@ func (c *Chooser) sortedCells() []cell {
 	out := make([]cell, 0, len(c.cells))
 	for _, scope := range slices.Sorted(maps.Keys(c.cells)) {
 		v := c.cells[scope]
-		if n := real64(v[iCN]); n > 0 {
-			out = append(out, cell{factsOf(scope), n, real64(v[iCS])})
+		if n := fromFixed(v[iCN]); n > 0 {
+			out = append(out, cell{factsOf(scope), n, fromFixed(v[iCS])})
 		}
 	}
 	return out

@@ -70,15 +70,15 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 			// that the other step lacks. With a correction for each lost step, replicas would settle a session one
 			// after another.
 			if done[i] {
-				c.settled(st, deltas)
+				c.countApplied(st, deltas)
 			}
 		}
 		return sessions, deltas, nil
 	})
 }
 
-// settled counts a step that the backend applied.
-func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
+// countApplied counts a step that the backend applied.
+func (c *closer) countApplied(st *settling, byTenant map[string][]trial.Delta) {
 	c.changed.add(st.settlement.Tenant)
 	if st.reward == c.name {
 		byTenant[st.settlement.Tenant] = append(byTenant[st.settlement.Tenant], st.settlement.Deltas...)

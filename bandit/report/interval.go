@@ -31,7 +31,7 @@ func (s sums) variance() float64 {
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
 // Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021).
 // The sequence is valid at all times simultaneously, so daily reading and stopping at a good moment
-// cost nothing. An interval for one look (Wald, Wilson), read daily, misses the truth in half of
+// cost nothing. An interval for one planned evaluation (Wald, Wilson), read daily, misses the truth in half of
 // the runs.
 func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.n, s.z, s.zz)

@@ -23,7 +23,7 @@ type ModelEffect struct {
 	NInjected int64    `json:"n_injected"` // rewarded picks
 	NWithheld int64    `json:"n_withheld"` // rewarded picks
 	Effect    *float64 `json:"effect"`     // null below 50 rewarded picks, 5 in each arm
-	Lo        *float64 `json:"lo"`         // 95%, for one look, widened for the number of models
+	Lo        *float64 `json:"lo"`         // 95%, for one reading, widened for the number of models
 	Hi        *float64 `json:"hi"`
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }
@@ -32,13 +32,13 @@ type ModelEffect struct {
 // for a verdict of the coins about the reward, closed picks for another verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{Seen: []string{}, Open: []string{}}
-	looks := 0
+	shown := 0
 	for i := range effects {
 		if effects[i].Enough {
-			looks++
+			shown++
 		}
 	}
-	wide := widened(looks)
+	wide := widened(shown)
 	sign, causal := r.Verdict.sign()
 	for i := range effects {
 		e := &effects[i]

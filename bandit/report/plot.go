@@ -43,7 +43,7 @@ func (a axis) cell(x float64) int {
 }
 
 // plotAxis returns an axis that contains most rows. A few wide intervals of new lessons may exceed the
-// axis, so that the settled rows are readable.
+// axis, so that the rows of narrow intervals are readable.
 func (r Report) plotAxis() axis {
 	var ends []float64
 	addEnds := func(lo, hi *float64) {

@@ -139,7 +139,7 @@ func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 // Cells returns the effects by one of OfAgent, OfModel and OfLength, most sessions first, and the
 // number of cells shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni): without any
 // effect, one list in twenty has an interval that excludes 0.
-func (s *Survey) Cells(dimension string) (cells []Cell, looks int) {
+func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
 		if k.dimension != dimension {
@@ -150,7 +150,7 @@ func (s *Survey) Cells(dimension string) (cells []Cell, looks int) {
 			Enough: trial.Enough(c.n, c.n1, c.n0),
 		}
 		if x.Enough {
-			looks++
+			shown++
 		}
 		cells = append(cells, x)
 	}
@@ -160,7 +160,7 @@ func (s *Survey) Cells(dimension string) (cells []Cell, looks int) {
 			strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value),
 		)
 	})
-	wide := widened(looks)
+	wide := widened(shown)
 	variances := make([]float64, len(cells))
 	for i := range cells {
 		x := &cells[i]
@@ -176,7 +176,7 @@ func (s *Survey) Cells(dimension string) (cells []Cell, looks int) {
 	for _, list := range bySlug {
 		shrink(cells, variances, list)
 	}
-	return cells, looks
+	return cells, shown
 }
 
 // shrink moves the effects of one lesson towards their mean: a normal prior whose variance is the
@@ -195,6 +195,6 @@ func shrink(cells []Cell, variances []float64, list []int) {
 
 // widened returns the half-width of a 95% interval in standard errors, widened for the number of
 // intervals in view (Bonferroni).
-func widened(looks int) float64 {
-	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(looks, 1)))
+func widened(shown int) float64 {
+	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(shown, 1)))
 }

@@ -16,7 +16,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	c := trial.NewCounters()
 	now := time.Unix(86_400*100, 0)
 	a := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "a@1"}}}
-	win := func(injected bool) {
+	setPick := func(injected bool) {
 		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
 	}
 	if got := c.Maxima(now); len(got) != 0 {
@@ -25,7 +25,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	var all []trial.Delta
 	var done [][]trial.Delta
 	for i := range 400 {
-		win(i%5 != 0)
+		setPick(i%5 != 0)
 		y := 1.0
 		if i%5 == 0 {
 			y = 0
@@ -38,8 +38,8 @@ func TestMaximaNeverFall(t *testing.T) {
 	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
 		t.Fatalf("got E+ %v, E- %v, proven at %v, outside %v, want at least 5, at most 0.1, now, at least 5", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
 	}
-	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Settled {
-		t.Errorf("a proven lesson has the progress %+v, want proven and settled", p)
+	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
+		t.Errorf("a proven lesson has the progress %+v, want proven and concluded", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {

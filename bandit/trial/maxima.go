@@ -40,7 +40,7 @@ func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
 	defer s.mu.Unlock()
 	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.up())))
 	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.down())))
-	return s.markSettled(s.markProven(out, k, now), k, now)
+	return s.markConcluded(s.markProven(out, k, now), k, now)
 }
 
 // raise raises a maximum. The caller holds mu.
@@ -53,18 +53,18 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markSettled keeps the largest distance of the interval from 0, and marks an arm whose interval
+// markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval
 // was within the material size. Both values are kept for the reason that markProven gives: the
 // smaller holdout that follows widens the interval again. Keeping them is valid because the
 // interval is valid at all times simultaneously. The caller holds mu.
-func (s *sums) markSettled(out []Delta, k Arm, now time.Time) []Delta {
+func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
-	n := real64(total[iN])
-	injected, withheld := real64(overall[iM1]), real64(overall[iM0])
+	n := fromFixed(total[iN])
+	injected, withheld := fromFixed(overall[iM1]), fromFixed(overall[iM0])
 	if !Enough(n, injected, withheld) {
 		return out
 	}
-	m, v := Moments(n, real64(total[iZ]), real64(total[iZZ]))
+	m, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
 	if Claimable(injected, withheld) {
 		side := fOutUp
 		if !(m > 0) {
@@ -87,7 +87,7 @@ const provenAt = 20
 // markProven marks an arm whose holdout may shrink. The mark is never removed: the smaller holdout
 // widens the interval again, which must not revoke the proof. The caller holds mu.
 func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
-	if v := s.row(rowMaxima); v[iProvenAt] != 0 || real64(v[iEmaxUp]) < math.Log(provenAt) {
+	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenAt) {
 		return out
 	}
 	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))

@@ -167,14 +167,14 @@ func (s *sums) modelEffects() []ModelEffect {
 	var effects, variances []float64
 	for i := range s.models {
 		v := &s.models[i].sums
-		pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
+		pos := func(i int) float64 { return math.Max(0, fromFixed(v[i])) }
 		e := ModelEffect{Model: s.models[i].name, C1: pos(vC1), C0: pos(vC0), M1: pos(vM1), M0: pos(vM0)}
 		n := e.M1 + e.M0
 		if e.C1+e.C0+n == 0 {
 			continue
 		}
 		if e.Enough = Enough(n, e.M1, e.M0); e.Enough {
-			e.Effect, e.Variance = Moments(n, real64(v[vZ]), real64(v[vZZ]))
+			e.Effect, e.Variance = Moments(n, fromFixed(v[vZ]), fromFixed(v[vZZ]))
 			e.Variance /= n
 			effects, variances = append(effects, e.Effect), append(variances, e.Variance)
 		}
@@ -182,7 +182,7 @@ func (s *sums) modelEffects() []ModelEffect {
 	}
 	if len(effects) > 0 {
 		total := s.row(rowTotal)
-		own := real64(total[iZ]) / real64(total[iN])
+		own := fromFixed(total[iZ]) / fromFixed(total[iN])
 		_, between := Between(effects, variances)
 		k := float64(len(effects))
 		between = (math.Max(own*own, Material*Material) + (k-1)*between) / k

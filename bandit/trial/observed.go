@@ -115,9 +115,9 @@ func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
 }
 
 func outcomeStats(v []int64) OutcomeStats {
-	pos := func(i int) float64 { return math.Max(0, real64(v[i])) }
+	pos := func(i int) float64 { return math.Max(0, fromFixed(v[i])) }
 	return OutcomeStats{
-		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: real64(v[oZ]), ZZ: pos(oZZ),
+		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: fromFixed(v[oZ]), ZZ: pos(oZZ),
 		LogUp: logE(v[oUp:oDown]), LogLow: logE(v[oDown:]),
 	}
 }
@@ -179,7 +179,7 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	defer c.poolMu.Unlock()
 	for o := range OutcomeCount {
 		v := &c.pool[o]
-		out[o] = pool{math.Max(0, real64(v[oN1]+v[oN0])), math.Max(0, real64(v[oY1]+v[oY0]))}
+		out[o] = pool{math.Max(0, fromFixed(v[oN1]+v[oN0])), math.Max(0, fromFixed(v[oY1]+v[oY0]))}
 	}
 	return out
 }

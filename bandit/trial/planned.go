@@ -177,7 +177,7 @@ func (t *planned) evaluate(k Arm, name string) Evaluation {
 	out.Rewarded = int64(len(t.list))
 	out.Taken = out.Planned > 0 && out.Rewarded >= out.Planned
 	for _, e := range t.list[:min(out.Rewarded, out.Planned)] {
-		z := real64(e.z)
+		z := fromFixed(e.z)
 		out.Z += z
 		out.ZZ += z * z
 		out.At = e.at

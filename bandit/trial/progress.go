@@ -5,9 +5,9 @@ import "math"
 // Progress is the state of the evidence of an arm, by the coins alone. Progress decides the size of
 // the holdout and the end of a trial.
 type Progress struct {
-	Proven  bool // E+ reached 20 at some time
-	Settled bool // the interval was above 0, or within the material size, at some time
-	Reached bool // the trial has the requested width or number of picks
+	Proven    bool // E+ reached 20 at some time
+	Concluded bool // the interval was above 0, or within the material size, at some time
+	Reached   bool // the trial has the requested width or number of picks
 }
 
 // Progress returns the state of an arm whose trial ends at the half-width until (0: no limit by
@@ -17,7 +17,7 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
 		p = Progress{
-			Proven: s.row(rowMaxima)[iProvenAt] > 0, Settled: s.settled(), Reached: s.reached(until),
+			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.concluded(), Reached: s.reached(until),
 		}
 		s.mu.Unlock()
 	}
@@ -28,9 +28,9 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	return p
 }
 
-// settled reports whether the arm has its own verdict, so that the holdout may shrink. The caller
+// concluded reports whether the arm has its own verdict, so that the holdout may shrink. The caller
 // holds mu.
-func (s *sums) settled() bool {
+func (s *sums) concluded() bool {
 	bar := Fixed(-math.Log(Alpha))
 	v := s.row(rowMaxima)
 	return v[iIdleAt] > 0 || v[iOutUp] >= bar && v[iOutDown] < bar
@@ -42,11 +42,11 @@ func (s *sums) settled() bool {
 // mu.
 func (s *sums) reached(until float64) bool {
 	total := s.row(rowTotal)
-	n := real64(total[iN])
+	n := fromFixed(total[iN])
 	if !(until > 0) || n < MinPicks {
 		return false
 	}
-	_, v := Moments(n, real64(total[iZ]), real64(total[iZZ]))
+	_, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
 	w := HalfWidth(n, v, TightLesson)
 	if s.narrowest == 0 || w < s.narrowest {
 		s.narrowest = w

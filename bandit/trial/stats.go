@@ -109,11 +109,11 @@ func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maxima, total, overall := s.row(rowMaxima), s.row(rowTotal), s.row(rowOverall)
-	pos := func(i int) float64 { return math.Max(0, real64(overall[i])) }
+	pos := func(i int) float64 { return math.Max(0, fromFixed(overall[i])) }
 	n := func(i int) int64 { return max(0, whole(overall[i])) }
-	largest := func(i int) float64 { return math.Max(0, real64(maxima[i])) }
+	largest := func(i int) float64 { return math.Max(0, fromFixed(maxima[i])) }
 	out := Stats{
-		N: math.Max(0, real64(total[iN])), Z: real64(total[iZ]), ZZ: math.Max(0, real64(total[iZZ])),
+		N: math.Max(0, fromFixed(total[iN])), Z: fromFixed(total[iZ]), ZZ: math.Max(0, fromFixed(total[iZZ])),
 		Rewards: RewardSums{
 			M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0),
 			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
@@ -152,8 +152,8 @@ func (s *sums) addRows(out *Stats) {
 			out.All.Any = append(out.All.Any, stratum(&r))
 		case rowDays:
 			out.Days = append(out.Days, DayStats{
-				Day: int32(r.At), N: real64(v[iN]), Z: real64(v[iZ]), ZZ: real64(v[iZZ]), //nolint:gosec // a day
-				N1: real64(v[iN1]), N0: real64(v[iN0]), S1: real64(v[iS1]), S0: real64(v[iS0]),
+				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day
+				N1: fromFixed(v[iN1]), N0: fromFixed(v[iN0]), S1: fromFixed(v[iS1]), S0: fromFixed(v[iS0]),
 			})
 		case rowOutlays: // a session with a cost is closed, so the day is in Days
 			i, found := slices.BinarySearchFunc(out.Days, r.At, func(d DayStats, at int64) int { return cmp.Compare(int64(d.Day), at) })
@@ -167,17 +167,17 @@ func (s *sums) addRows(out *Stats) {
 
 // stratum returns the sums of the coins with one probability.
 func stratum(x *Row) Stratum {
-	t := Stratum{Eps: real64(x.At)}
+	t := Stratum{Eps: fromFixed(x.At)}
 	for arm := range 2 {
 		t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
 		for tier := range tiers {
 			t.Rewarded[arm][tier] = max(0, whole(x.V[iRewardedBy+tiers*arm+tier]))
 			t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iAtCloseBy+tiers*arm+tier]))
 		}
-		t.Graded[arm] = math.Max(0, real64(x.V[iGraded+arm]))
-		t.GradedN[arm], t.GradedY[arm] = math.Max(0, real64(x.V[iGradedN+arm])), math.Max(0, real64(x.V[iGradedY+arm]))
+		t.Graded[arm] = math.Max(0, fromFixed(x.V[iGraded+arm]))
+		t.GradedN[arm], t.GradedY[arm] = math.Max(0, fromFixed(x.V[iGradedN+arm])), math.Max(0, fromFixed(x.V[iGradedY+arm]))
 		t.Late[arm] = max(0, whole(x.V[iLate+arm]))
-		t.Y[arm] = math.Max(0, real64(x.V[iRewards+arm]))
+		t.Y[arm] = math.Max(0, fromFixed(x.V[iRewards+arm]))
 	}
 	return t
 }

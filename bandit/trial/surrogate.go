@@ -98,7 +98,7 @@ func (c *Counters) weight() float64 {
 	if v[uM1]+v[uM0] < weighedPicks*One || v[uZZ] <= 0 {
 		return 0
 	}
-	return Round(clip(real64(v[uYZ])/real64(v[uZZ]), 0, 1))
+	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))
 }
 
 // SurrogateStats is the input of the estimate over all sessions.
@@ -119,7 +119,7 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := s.row(rowSurrogate)
-	v := func(i int) float64 { return real64(row[i]) }
+	v := func(i int) float64 { return fromFixed(row[i]) }
 	return SurrogateStats{
 		N1: v(uN1), N0: v(uN0), M1: v(uM1), M0: v(uM0), G: v(uG), GG: v(uGG), GR: v(uGR), GGR: v(uGGR), D: v(uD), DD: v(uDD), DG: v(uDG),
 	}

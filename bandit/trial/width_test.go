@@ -142,8 +142,8 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 				t.Fatalf("%s after %d: above %v, below %v, idle at %d; want %v, %v, %d", name, i, s.Proof.OutUp, s.Proof.OutDown, s.Proof.IdleAt, up, down, idle)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
-			if got := p.Progress("a@1", 0, "", 0).Settled; got != (idle > 0 || above && !below) {
-				t.Fatalf("%s after %d rewards: settled is %v, want another value; above %v, below %v, idle at %d", name, i, got, up, down, idle)
+			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (idle > 0 || above && !below) {
+				t.Fatalf("%s after %d rewards: concluded is %v, want another value; above %v, below %v, idle at %d", name, i, got, up, down, idle)
 			}
 		}
 		if reached := map[string]bool{"helps": up > 3, "harms": down > 3, "idles": idle > 0}; !reached[name] {
@@ -152,8 +152,8 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 	}
 }
 
-// An arm whose interval was once above 0 and once below is not settled.
-func TestArmWithChangedSignIsNotSettled(t *testing.T) {
+// An arm whose interval was once above 0 and once below is not concluded.
+func TestArmWithChangedSignIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, c := range []struct {
 		up, down, idle int64
@@ -161,8 +161,8 @@ func TestArmWithChangedSignIsNotSettled(t *testing.T) {
 	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
 		k := trial.NewCounters()
 		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
-		if got := k.Progress("a@1", 0, "", 0); got.Settled != c.want || got.Proven {
-			t.Errorf("%+v: got %+v, want Settled = %v and Proven = false", c, got, c.want)
+		if got := k.Progress("a@1", 0, "", 0); got.Concluded != c.want || got.Proven {
+			t.Errorf("%+v: got %+v, want Concluded = %v and Proven = false", c, got, c.want)
 		}
 	}
 }

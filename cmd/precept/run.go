@@ -122,7 +122,7 @@ func (w *invocation) runAgent(
 		return cannotRun(o.code, o.broken)
 	}
 	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.sent == 0 || ofItsOwn(o.sent)) { // after a stop by a person the result says nothing about the agent
+	if f.verify != "" && (o.sent == 0 || isUserSignal(o.sent)) { // after a stop by a person the result says nothing about the agent
 		result.Verifier = w.verifyRun(ctx, cfg, f, p)
 	}
 	if f.asJSON {

@@ -15,5 +15,6 @@ func forwardedSignals() []os.Signal {
 	}
 }
 
-// ofItsOwn reports whether a signal has a meaning of the child's own, and does not stop the child.
-func ofItsOwn(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }
+// isUserSignal reports whether the child defines the meaning of a signal, as of SIGUSR1. Such a signal does
+// not stop the child.
+func isUserSignal(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

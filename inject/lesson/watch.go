@@ -139,7 +139,7 @@ func (w *Watcher) reload(ctx context.Context) {
 		w.again--
 	default:
 		w.again = rereads
-		if w.version != "" && !w.settled(ctx, version) {
+		if w.version != "" && !w.waitUnchanged(ctx, version) {
 			return
 		}
 	}
@@ -148,9 +148,9 @@ func (w *Watcher) reload(ctx context.Context) {
 	}
 }
 
-// settled waits until the directory has not changed for the debounce time, so that a file is not
-// read between truncate and write. settled returns false when ctx ends.
-func (w *Watcher) settled(ctx context.Context, version string) bool {
+// waitUnchanged waits until the directory has not changed for the debounce time, so that a file is not
+// read between truncate and write. waitUnchanged returns false when ctx ends.
+func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
 		case <-ctx.Done():

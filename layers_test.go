@@ -17,9 +17,9 @@ import (
 
 const module = "precept"
 
-// floors lists the top folders from the bottom to the top. A package imports packages of lower
-// floors and, inside its own folder, packages that order lists before it.
-func floors() [][]string {
+// layers lists the top folders from the bottom to the top. A package imports packages of lower
+// layers and, inside its own folder, packages that order lists before it.
+func layers() [][]string {
 	return [][]string{
 		{"bandit", "configs", "docs", "internal"},
 		{"detect"},
@@ -44,33 +44,33 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports between two folders of one floor. The record of a session
+// sameLayerImports lists the permitted imports between two folders of one layer. The record of a session
 // holds its assignment, which is a type of the experiment. A fault of a key names the nearest key, and
 // the key prices replaces the built-in prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
 
-// place is the position of a package: its floor, its folder, and its row inside the folder.
+// place is the position of a package: its layer, its folder, and its row inside the folder.
 type place struct {
-	floor, row int
+	layer, row int
 	folder     string
 }
 
 // placeOf returns the position of a package, and false for an unlisted package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
-	for n, names := range floors() {
+	for n, names := range layers() {
 		if !slices.Contains(names, folder) {
 			continue
 		}
 		rows, several := order()[folder]
 		if !several {
-			return place{floor: n, folder: folder}, pkg == folder
+			return place{layer: n, folder: folder}, pkg == folder
 		}
 		for row, packages := range rows {
 			if slices.Contains(packages, pkg) {
-				return place{floor: n, row: row, folder: folder}, true
+				return place{layer: n, row: row, folder: folder}, true
 			}
 		}
 	}
@@ -276,7 +276,7 @@ func read(root fs.FS) ([]source, error) {
 	return out, err
 }
 
-// violations lists every import of a higher floor, of a neighbour, or of a library that the package may not import.
+// violations lists every import of a higher layer, of a neighbour, or of a library that the package may not import.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -284,7 +284,7 @@ func violations(sources []source) []string {
 			continue
 		}
 		if _, known := placeOf(s.pkg); !known && !isTestSupport(s.pkg) {
-			out = append(out, fmt.Sprintf("%s: the package %s has no floor; give it one", s.file, s.pkg))
+			out = append(out, fmt.Sprintf("%s: the package %s has no layer; add the package to layers", s.file, s.pkg))
 			continue
 		}
 		for _, imported := range s.imports {
@@ -322,7 +322,7 @@ func arrow(s source, to string) string {
 	}
 	target, known := placeOf(to)
 	if !known {
-		return to + " has no floor"
+		return to + " has no layer"
 	}
 	if isWholeSystem(s.pkg) {
 		return ""
@@ -332,12 +332,12 @@ func arrow(s source, to string) string {
 		here, _ = placeOf("store/sqlite")
 	}
 	switch {
-	case target.floor > here.floor:
-		return "imports " + to + ", which is on a higher floor"
-	case target.floor < here.floor || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
+	case target.layer > here.layer:
+		return "imports " + to + ", which is in a higher layer"
+	case target.layer < here.layer || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
 		return ""
 	case target.folder != here.folder:
-		return "imports " + to + ", a folder on the same floor"
+		return "imports " + to + ", a folder of the same layer"
 	case target.row >= here.row:
 		return "imports " + to + ", which is not below it in the folder"
 	default:
@@ -402,16 +402,16 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"attic/a.go: the package attic has no floor; give it one",
+		"attic/a.go: the package attic has no layer; add the package to layers",
 		"bandit/row.go: imports bandit/report, which is not below it in the folder",
 		"inject/json.go: imports github.com/tidwall/gjson, which only internal/wire, cmd/precept may import",
 		"inject/rapid.go: imports pgregory.net/rapid, which only test, store/storetest may import",
 		"internal/sample/row.go: imports internal/session, which is not below it in the folder",
-		"internal/sample/sideways.go: imports bandit/trial, a folder on the same floor",
-		"internal/wire/sideways.go: imports configs, a folder on the same floor",
-		"internal/wire/sideways_test.go: imports configs, a folder on the same floor",
-		"internal/wire/up.go: imports proxy, which is on a higher floor",
-		"store/nowhere.go: attic has no floor",
+		"internal/sample/sideways.go: imports bandit/trial, a folder of the same layer",
+		"internal/wire/sideways.go: imports configs, a folder of the same layer",
+		"internal/wire/sideways_test.go: imports configs, a folder of the same layer",
+		"internal/wire/up.go: imports proxy, which is in a higher layer",
+		"store/nowhere.go: attic has no layer",
 		"store/own.go: imports store, which is not below it in the folder",
 		"store/storetest/up.go: imports store/sqlite, which is not below it in the folder",
 		"store/support.go: store/storetest is for tests only",

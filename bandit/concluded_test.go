@@ -52,15 +52,15 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		c.Maxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
-		if got.Settled != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Settled: got.Settled}) == 0.05) != k.want {
-			t.Errorf("%s: settled %v, want %v", k.what, got.Settled, k.want)
+		if got.Concluded != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}) == 0.05) != k.want {
+			t.Errorf("%s: concluded %v, want %v", k.what, got.Concluded, k.want)
 		}
 		// A replica that reads the same sums without the mark has the same rate; a copy keeps the mark.
-		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Settled != k.want {
+		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s: not the same from the same sums", k.what)
 		}
-		if c.Clone().Posterior(lesson("a")).Settled != k.want {
-			t.Errorf("%s: got Settled = %v of a clone, want %v", k.what, !k.want, k.want)
+		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
+			t.Errorf("%s: got Concluded = %v of a clone, want %v", k.what, !k.want, k.want)
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/admin"
+	"precept/bandit/report"
+	"precept/configs"
+	"precept/inject/rules"
+)
+
+// rulesList returns the verb that prints the registered sections.
+func (w *invocation) rulesList() *cobra.Command {
+	var asJSON bool
+	var tenant string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the registered sections, and why a section needed --force",
+		Args:  arguments(cobra.NoArgs),
+	}
+	addJSON(c, &asJSON)
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		r, err := w.tools.LearnedSections(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(w.out, rules.Registry{Sections: append([]rules.Registered{}, r.Sections...)})
+		}
+		if len(r.Sections) == 0 {
+			fmt.Fprintln(w.out, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
+			return nil
+		}
+		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		none := "0/0"
+		if err != nil {
+			none = "-"
+			fmt.Fprintf(w.err, "precept: the numbers of sessions are unknown: %v\n", err)
+		}
+		rows := map[string]*report.Row{}
+		for i := range rep.Lessons {
+			rows[rep.Lessons[i].Arm] = &rep.Lessons[i]
+		}
+		prices := admin.Prices{Models: cfg.PriceTable(), Currency: cfg.Currency()}
+		var costs []string
+		t, flush := tabbed(w.out)
+		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
+		for i := range r.Sections {
+			s := &r.Sections[i]
+			sessions := none
+			if row := rows[string(s.Arm())]; row != nil {
+				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
+				if cost := prices.Section(row); cost != "" {
+					costs = append(costs, report.Printable(s.Slug())+" "+strings.ReplaceAll(cost, "\u00a0", " "))
+				}
+			}
+			note := s.Verdict
+			if s.Forbids != "" {
+				note = strings.TrimPrefix(note+"; forbids: "+s.Forbids, "; ")
+			}
+			at := s.Added
+			if !s.Began.IsZero() {
+				at = s.Began
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.Share, rules.Tokens(s.Text), sessions, at.Format(time.DateOnly), report.Printable(note))
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		for _, cost := range costs {
+			fmt.Fprintln(w.out, cost)
+		}
+		return nil
+	})
+}

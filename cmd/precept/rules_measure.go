@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/cmd/precept/server"
+	"precept/configs"
+	"precept/inject/rules"
+	"precept/internal/file"
+)
+
+// measureFlags are the flags of rules measure.
+type measureFlags struct {
+	sections []string
+	share    float64
+	picks    int64
+	detect   float64
+	force    bool
+	asJSON   bool
+}
+
+// skippedSection is a section that was not registered, with the reason.
+type skippedSection struct {
+	Section string `json:"section"`
+	Why     string `json:"why"`
+}
+
+// measureAnswer is the answer of rules measure --json.
+type measureAnswer struct {
+	Registered []rules.Registered `json:"registered"`
+	Skipped    []skippedSection   `json:"skipped"`
+	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
+}
+
+// rulesMeasure returns the verb that registers sections of a rules file for measurement.
+func (w *invocation) rulesMeasure() *cobra.Command {
+	var f measureFlags
+	c := &cobra.Command{
+		Use:   "measure FILE",
+		Short: "Cut sections of a rules file out of a share of the sessions, and measure them",
+		Long: "Measure registers sections of a rules file by the hash of their text. precept cuts a registered section out of all requests of a session if the coin of the " +
+			"session says so, and compares the sessions with and without the section. An edited section is another arm: register the edited section again. " +
+			"Without --section, the verb registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
+			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
+			"The header Precept-Rules: off exempts a request.",
+		Args:    arguments(cobra.ExactArgs(1)),
+		Example: "  precept rules measure CLAUDE.md\n  precept rules measure AGENTS.md --section Testing --share 0.5",
+	}
+	c.Flags().StringArrayVar(&f.sections, "section", nil, "register this section only; repeat the flag for several sections")
+	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions that lose the section; 0.5 is the fastest")
+	c.Flags().Int64Var(&f.picks, "picks", 0, "end the measurement after this number of rewarded sessions, with one planned evaluation")
+	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
+	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
+	addJSON(c, &f.asJSON)
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
+		if err := f.check(); err != nil {
+			return misuse(err)
+		}
+		text, err := readRules(args[0])
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Abs(args[0])
+		if err != nil {
+			return fmt.Errorf("read the rules file: %w", err)
+		}
+		place, closePlace, err := w.tools.OpenSections(cfg)
+		if err != nil {
+			return err
+		}
+		defer closePlace()
+		answer, err := f.register(c.Context(), place, cfg.Rules.AtOnce, path, text, w.tools.Now())
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return writeJSON(w.out, answer)
+		}
+		for _, s := range answer.Registered {
+			when := "from now on"
+			if s.State == rules.Queued {
+				when = "after another measurement has ended (rules.at_once)"
+			}
+			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
+		}
+		for _, s := range answer.Displaced {
+			fmt.Fprintf(w.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
+		}
+		for _, s := range answer.Skipped {
+			fmt.Fprintf(w.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
+		}
+		if len(answer.Registered) == 0 {
+			return errors.New("no section was registered; `precept rules list` shows the registered sections")
+		}
+		return nil
+	})
+}
+
+func (f *measureFlags) check() error {
+	switch {
+	case !(f.share > 0 && f.share < 1):
+		return errors.New("--share must be between 0 and 1; the usual value is 0.5")
+	case f.picks < 0 || f.detect != 0 && !(f.detect > 0 && f.detect < 1):
+		return errors.New("--picks must be a positive number such as 3000, and --detect must be between 0 and 1, such as 0.05")
+	case f.picks > 0 && f.detect > 0:
+		return errors.New("--picks and --detect exclude each other; give one of them")
+	}
+	return nil
+}
+
+// Assumptions of a planned measurement before any data: a binary reward, and the usual power.
+const (
+	plannedVariance = 0.24
+	plannedPower    = 0.8
+)
+
+// register registers the sections of a file, and starts as many as rules.at_once permits.
+func (f *measureFlags) register(
+	ctx context.Context, place *server.Sections, atOnce int, path, text string, now time.Time,
+) (answer measureAnswer, err error) {
+	name := rules.Base(path)
+	all := rules.Split(text)
+	chosen, err := choose(name, all, f.sections)
+	if err != nil {
+		return answer, err
+	}
+	picks := f.picks
+	if f.detect > 0 {
+		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
+	}
+	if now, err = place.Now(ctx, now); err != nil {
+		return answer, err
+	}
+	err = place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
+		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skippedSection{}, Displaced: []rules.Registered{}}
+		var fresh []string
+		for _, i := range chosen {
+			s := &all[i]
+			body := text[s.Start:s.End]
+			r := rules.Registered{
+				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
+				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Forbids(body), Added: now.UTC(),
+			}
+			if why := f.refusal(s, &r, list, all, text); why != "" {
+				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, why})
+				continue
+			}
+			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })
+			for i := range list { // the earlier version of an edited section leaves the measurement
+				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
+					o.State, o.Ended = rules.Stopped, now.UTC()
+					answer.Displaced = append(answer.Displaced, *o)
+				}
+			}
+			list, fresh = append(list, r), append(fresh, string(r.Arm()))
+		}
+		rules.Advance(list, atOnce, now, func(*rules.Registered) string { return "" })
+		for i := range list {
+			if slices.Contains(fresh, string(list[i].Arm())) {
+				answer.Registered = append(answer.Registered, list[i])
+			}
+		}
+		return list, nil
+	})
+	return answer, err
+}
+
+// refusal returns the reason for not registering a section, "" for none.
+func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rules.Registered, all []rules.Section, text string) string {
+	if p := s.Problem(); p != "" && !(s.Whole && !s.Empty && !s.Twice && f.force) {
+		if s.Whole && !s.Empty && !s.Twice {
+			p += "; add --force to measure the file as a whole, or name its sections with --section"
+		}
+		return p
+	}
+	if r.Forbids != "" && !f.force {
+		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure it all the same", r.Forbids)
+	}
+	for i := range list {
+		o := &list[i]
+		if o.State == rules.Finished && o.Arm() == r.Arm() && r.Picks == 0 {
+			return fmt.Sprintf("has the verdict %q already, which would end the measurement at once; add --picks for a planned measurement with new sessions", o.Verdict)
+		}
+		if o.State != rules.Measuring && o.State != rules.Queued {
+			continue
+		}
+		if o.Arm() == r.Arm() {
+			return "is registered already"
+		}
+		if o.Slug() == r.Slug() && o.Path != "" && o.Path != r.Path {
+			return fmt.Sprintf("has the name of a registered section of %s; stop that one first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
+		}
+		for k := range all {
+			other := &all[k]
+			if other != s && rules.Hash(text[other.Start:other.End]) == o.Hash && other.Start < s.End && s.Start < other.End {
+				return fmt.Sprintf("overlaps with the registered section %q; stop that one first: precept rules stop %s --section %q", o.Section, o.File, o.Section)
+			}
+		}
+	}
+	return ""
+}
+
+// choose returns the indices of the named sections, or of the outermost sections without names.
+func choose(file string, all []rules.Section, names []string) (chosen []int, err error) {
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
+	}
+	if len(names) == 0 {
+		return rules.Units(all), nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s rules.Section) bool { return s.Name == name })
+		if i < 0 {
+			want := strings.ToLower(strings.TrimSpace(strings.TrimLeft(name, "#-* ")))
+			i = slices.IndexFunc(all, func(s rules.Section) bool { return strings.ToLower(s.Name) == want })
+		}
+		if i < 0 {
+			known := make([]string, len(all))
+			for i := range all {
+				known[i] = fmt.Sprintf("%q", all[i].Name)
+			}
+			return nil, fmt.Errorf("%s has no section %q; its sections are %s", file, name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, i)
+	}
+	return chosen, nil
+}
+
+// readRules reads a rules file.
+func readRules(path string) (string, error) {
+	raw, err := file.Read(path)
+	if err != nil {
+		return "", fmt.Errorf("read the rules file: %w", err)
+	}
+	if strings.TrimSpace(string(raw)) == "" {
+		return "", fmt.Errorf("%s is empty; there is nothing to measure", path)
+	}
+	return string(raw), nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"precept/bandit/report"
+	"precept/configs"
+	"precept/inject/rules"
+)
+
+// rulesStop returns the verb that ends the measurement of sections.
+func (w *invocation) rulesStop() *cobra.Command {
+	var names []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "stop FILE",
+		Short: "End the measurement of sections; sessions that started earlier keep their decision",
+		Args:  arguments(cobra.ExactArgs(1)),
+	}
+	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
+	addJSON(c, &asJSON)
+	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, closePlace, err := w.tools.OpenSections(cfg)
+		if err != nil {
+			return err
+		}
+		defer closePlace()
+		name := rules.Base(args[0])
+		now, err := place.Now(c.Context(), w.tools.Now())
+		if err != nil {
+			return err
+		}
+		var stopped []string
+		err = place.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+			stopped = nil // of an earlier call
+			for i := range list {
+				s := &list[i]
+				chosen := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })
+				if s.File != name || !chosen || s.State == rules.Stopped || s.State == rules.Finished {
+					continue
+				}
+				s.State, s.Ended = rules.Stopped, now.UTC()
+				stopped = append(stopped, s.Slug())
+			}
+			rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.Registered) string { return "" })
+			return list, nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(stopped) == 0 {
+			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
+		}
+		if asJSON {
+			return writeJSON(w.out, map[string][]string{"stopped": stopped})
+		}
+		for _, slug := range stopped {
+			fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(slug))
+		}
+		return nil
+	})
+}
