@@ -9,12 +9,12 @@ import (
 
 	"precept/bandit/feedback"
 	"precept/internal/sample"
-	names "precept/internal/session"
+	sessionpkg "precept/internal/session"
 	"precept/store"
 )
 
-// transcript returns the session that a request names, from the turn of the query key from on. The first
-// part of a transcript has the lessons near the session, too.
+// transcript returns the part of a session's transcript that a request asks for; the query key from is the
+// number of exchanges before the part. The first part has the lessons near the session, too.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -27,7 +27,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	prices := s.options.Program.Prices()
 	t.Cost = prices.cost(&t.SessionItem)
-	if from > 0 { // the first part has the near lessons
+	if from > 0 {
 		return t, nil
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
@@ -115,7 +115,7 @@ func storeFault(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, names.ErrPlace):
+	case errors.Is(err, sessionpkg.ErrPlace):
 		return echo.NewHTTPError(http.StatusBadRequest,
 			"after: not a position of the list; use next of the previous answer, or omit after")
 	case errors.Is(err, store.ErrNoSession):

@@ -117,12 +117,12 @@ func meansOverTime(days []report.Day) g.Node {
 		return nil
 	}
 	c := chart{Label: "Mean reward", Unit: "points"}
-	with, without := series{Name: "Treated", Colour: "--good"}, series{Name: "Control", Colour: "--quiet"}
+	treated, control := series{Name: "Treated", Colour: "--good"}, series{Name: "Control", Colour: "--quiet"}
 	for _, d := range days {
 		c.Days = append(c.Days, unixDay(d.Date))
-		with.Values, without.Values = append(with.Values, inPoints(d.MeanTreated)), append(without.Values, inPoints(d.MeanControl))
+		treated.Values, control.Values = append(treated.Values, inPoints(d.MeanTreated)), append(control.Values, inPoints(d.MeanControl))
 	}
-	c.Series = []series{with, without}
+	c.Series = []series{treated, control}
 	return g.Group{
 		c.node("Mean reward of treated and control sessions by day; the numbers are in the table below"),
 		folded("Mean rewards by day, as a table", grid(

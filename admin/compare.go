@@ -45,7 +45,7 @@ type Estimate struct {
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
-	variance float64  // of the mean; +Inf for fewer than 10 sessions
+	variance float64  // variance of the mean; +Inf for fewer than 10 sessions
 }
 
 // ComparedLesson is a lesson with its injected sessions and their mean reward on both sides.
@@ -115,7 +115,7 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 }
 
 // compare compares the sessions of two agents, or of two models if by is model. a and b are the names; an
-// empty name means the one with the most sessions.
+// empty name means the agent or the model with the most sessions.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
@@ -190,11 +190,12 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	return e
 }
 
-// setInterval sets Low and High from the mean and its variance. share limits High to 1.
+// setInterval sets Low and High from the mean and its variance. Low is at least 0; for a share, High is at
+// most 1.
 func (e *Estimate) setInterval(share bool) {
 	half := t95(e.Sessions) * math.Sqrt(e.variance)
-	low, high := *e.Mean-half, *e.Mean+half
-	if low = max(low, 0); share {
+	low, high := max(*e.Mean-half, 0), *e.Mean+half
+	if share {
 		high = min(high, 1)
 	}
 	e.Low, e.High = &low, &high

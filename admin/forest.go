@@ -13,7 +13,7 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect with its 95% interval, in units of reward. A hidden effect is nil.
+// effect is a measured effect with its 95% interval, in units of reward. A nil effect is not shown.
 type effect struct{ size, lo, hi float64 }
 
 // rowEffect returns the effect of a row; nil for a row without an effect yet, or with the verdict invalid.

@@ -25,9 +25,9 @@ type oldText struct {
 // textsShown is the number of older texts that are read from stored sessions, the latest first.
 const textsShown = 10
 
-// recall reads the older texts from stored sessions, because the bank holds only the present text. recall
-// sorts older by the time of these sessions, newest first.
-func recall(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
+// readOlderTexts reads the older texts from stored sessions, because the bank holds only the present text,
+// and sorts older by the time of these sessions, newest first.
+func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
 	}

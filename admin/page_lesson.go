@@ -58,7 +58,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	}
 	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, patience)
 	if v.stored.survey != nil {
-		recall(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
+		readOlderTexts(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
 	}
 	if c.QueryParam("backtest") != "" && v.lesson != nil {
 		v.tried = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
@@ -68,9 +68,9 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read sets the fields that come from the bank: the lesson, its block, its findings and its events. An arm
-// of matches by likeness has the lesson without its suffix. decided is the lesson after a decision of the
-// last seconds, or nil.
+// read sets the fields that come from the bank: the lesson, its block, its findings and its events. The slug
+// of an arm of matches by likeness has a suffix, which the slug of its lesson lacks. decided is the lesson
+// after a decision of the last seconds, or nil.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
@@ -99,7 +99,8 @@ func (v *lessonView) splitRows(rows []report.Row) {
 			continue
 		}
 		present := v.lesson == nil || r.State != string(lesson.Archived) || r.ContentHash == v.lesson.ContentHash
-		if last = r; v.row == nil && !past(r) && present {
+		last = r
+		if v.row == nil && !past(r) && present {
 			v.row = r
 			continue
 		}

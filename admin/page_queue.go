@@ -112,7 +112,7 @@ func queueKeys() g.Node {
 			one("next, previous lesson", "j", "k"),
 			one("approve: this text becomes active", "a"),
 			one("put on trial: active, withheld half of the time", "t"),
-			one("reject: never active; press twice", "r"),
+			one("reject: no session gets the lesson; press twice", "r"),
 			one("try the lesson on captured sessions", "b"),
 			one("open its page", "o"),
 			one("show or hide this help", "?", "Esc"),

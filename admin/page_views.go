@@ -152,8 +152,9 @@ func (s *Server) actOnView(c echo.Context) error {
 	return echo.ErrNotFound
 }
 
-// changeView changes the view id by change, and redirects to the list of sessions with the view's filters,
-// or, after a rename, to the page of views. id "" makes a new view. verb is the past form for the notice.
+// changeView applies change to the view with an id, or to a new view for the id "". changeView redirects to
+// the list of sessions with the view's filters, or, after a rename, to the page of views. verb is the past
+// form of the action, such as saved, for the notice.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {

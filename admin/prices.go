@@ -45,7 +45,8 @@ func (p *Prices) Section(r *report.Row) string {
 		return ""
 	}
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
-	var fresh, cached, picks float64
+	var fresh, cached float64 // sums of the prices of uncached and of cached input, weighted by the picks
+	var picks float64         // sum of the picks
 	for i := range r.Models.Effects {
 		if modelPrice, ok := p.Models.PriceOf(r.Models.Effects[i].Model); ok {
 			n := float64(r.Models.Effects[i].Picks)
@@ -118,7 +119,8 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 	if modelPrice := p.flat(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
 	}
-	var fresh, cached, input float64 // sums of weighted prices, and of the weights
+	var fresh, cached float64 // sums of the prices of uncached and of cached input, weighted by the input tokens
+	var input float64         // sum of the input tokens
 	for i := range list {
 		x := &list[i]
 		if x.Input <= 0 || !selects(x) {

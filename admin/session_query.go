@@ -112,7 +112,7 @@ func (s *Server) price(list []store.SessionItem) {
 }
 
 // recentKey identifies sessions that pages share for facets and comparisons. The key of a named range has no
-// bounds: they move with the clock, and would give each request a key of its own.
+// bounds, because the bounds move with the clock, and each request would have another key.
 type recentKey struct {
 	Tenant, Range string
 	Zone          int       // zone of a named range, in seconds east of UTC

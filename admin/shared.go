@@ -58,7 +58,8 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 }
 
 // get returns the value of a key. old reports that a newer value is being computed. For a key without a
-// value, get waits at most first, or without a limit if first is 0; then its error is errComputing.
+// value, get waits at most for the duration first, or without a limit if first is 0. After the duration first
+// the error is errComputing.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
@@ -98,27 +99,27 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, first time.Duration)
 
 // startFlight starts the computation of a key, or joins the present computation of the key. The channel
 // receives a cachedValue, or nil if the worker ended first. The channel is nil if maxShared computations are
-// pending. The caller holds the lock.
-func (s *sharedCache[K, V]) startFlight(key K, kept bool) <-chan singleflight.Result {
+// pending. pin makes the value pinned. The caller holds the lock.
+func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
 	if s.pending >= maxShared {
 		return nil
 	}
 	life := s.life
 	return s.flights.DoChan(flightName(key), func() (any, error) {
-		s.count(1)
-		defer s.count(-1)
+		s.addPending(1)
+		defer s.addPending(-1)
 		select {
 		case s.single <- struct{}{}:
 			defer func() { <-s.single }()
 		case <-life.Done():
 			return nil, life.Err()
 		}
-		return s.renew(life, key, kept), nil
+		return s.renew(life, key, pin), nil
 	})
 }
 
-// count adds to the number of pending flights.
-func (s *sharedCache[K, V]) count(flights int) {
+// addPending adds to the number of pending flights.
+func (s *sharedCache[K, V]) addPending(flights int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending += flights
@@ -127,8 +128,8 @@ func (s *sharedCache[K, V]) count(flights int) {
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
 // renew computes the value of a key and stores the value, unless clear was called meanwhile.
-func (s *sharedCache[K, V]) renew(ctx context.Context, key K, kept bool) cachedValue[V] {
-	x := cachedValue[V]{made: s.now(), pinned: kept}
+func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
+	x := cachedValue[V]{made: s.now(), pinned: pin}
 	s.mu.Lock()
 	erased := s.erased
 	s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, kept bool) cachedV
 	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
 	if previous := s.values[key]; previous != nil {
-		x.asked, x.pinned = previous.asked, previous.pinned || kept
+		x.asked, x.pinned = previous.asked, previous.pinned || pin
 	} else {
 		s.evict()
 	}

@@ -162,11 +162,11 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
-// order returns the comparison of rows for the key of the query sort; a key with - reverses the order. Rows
-// with equal keys, and all rows for an unknown key, are ordered by effect, largest first. Rows without an
-// effect come last.
-func order(key string) func(x, y *report.Row) int {
-	key, down := strings.CutPrefix(key, "-")
+// order returns the comparison of rows for the value of the query key sort: the name of a column, after a -
+// for the reverse order. Rows with equal values, and all rows for an unknown name, are ordered by effect,
+// largest first. Rows without an effect come last.
+func order(sortBy string) func(x, y *report.Row) int {
+	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
 		if x.Effect == nil || y.Effect == nil {
 			return cmp.Compare(ifElse(x.Effect == nil, 1, 0), ifElse(y.Effect == nil, 1, 0))

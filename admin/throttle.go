@@ -21,11 +21,11 @@ type throttle struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	began    time.Time // start of the period
-	all      int
-	byIP     map[netip.Addr]int
-	unlogged int // failures since the last log line
-	logged   time.Time
+	began    time.Time          // start of the period
+	all      int                // wrong tokens of all addresses in the period
+	byIP     map[netip.Addr]int // wrong tokens in the period by address
+	unlogged int                // wrong tokens since the last log line
+	logged   time.Time          // time of the last log line
 }
 
 func newThrottle(now func() time.Time) *throttle {

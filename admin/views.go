@@ -18,13 +18,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	names "precept/internal/session"
+	sessionpkg "precept/internal/session"
 )
 
 // Notes reads and writes notes, small values of a tenant in the store that replicas share.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	WriteNotes(ctx context.Context, tenant string, marks map[names.ID][]byte, notes map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, marks map[sessionpkg.ID][]byte, notes map[string][]byte) error
 }
 
 // View is a saved filter of the list of sessions, shared by the people who log in.
@@ -67,8 +67,8 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change reads the view id, applies change and writes the view. id "" makes a new view, with an id from
-// random.
+// change reads the view with an id, applies change and writes the view. For the id "", change makes a new
+// view, with an id from random.
 func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, change func(*View)) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,7 +83,7 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 	case id != "":
 		view = list[i]
 	case len(list) >= maxViews:
-		return view, badRequest(fmt.Sprintf("there are %d saved views, the most of a tenant; delete one first", maxViews))
+		return view, badRequest(fmt.Sprintf("a tenant has at most %d saved views; delete a view first", maxViews))
 	default:
 		var b [8]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {

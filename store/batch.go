@@ -23,21 +23,21 @@ type batch struct {
 	exchanges []sample.Exchange
 	signals   []signal
 
-	// For the account and the outbox only.
+	// The next four fields are for the account and the outbox only.
 	stubs   []outbox.Stub
 	ended   []string         // ids of ended exchanges whose stub is in the outbox
 	dropped map[string]int64 // number of dropped exchanges by reason
 	scrub   bool             // the stub of an opted-out turn must leave the outbox's file
 
-	// For rows that were read back from the outbox only.
+	// The next four fields are set only if the rows were read back from the outbox.
 	interrupted      []sample.Exchange // turns that were in progress when the program ended
-	undecodableStubs int64             // number of such turns whose stub does not decode
+	undecodableStubs int64             // number of turns in progress whose stub does not decode
 	forgotten        int64             // exchanges of deleted sessions, which stay in the account
 	damaged          int64             // undecodable exchanges
 
 	held         int64 // bytes of exchanges in memory
 	lastSequence int64 // sequence number of the last row in the outbox
-	flush        int64 // number of the last flush; 0: read back
+	flush        int64 // number of the last flush; 0: the rows were read back from the outbox
 }
 
 // empty reports whether the batch has no content.
@@ -149,7 +149,7 @@ type sessionParts struct {
 // documents returns the rows for the outbox, one for each session, with their documents in buf, and the
 // grown buf. guarded runs the encoding of an exchange, and reports whether the encoding did not panic.
 // An exchange whose encoding panics is dropped; dropped is the number of these exchanges.
-func (b *batch) documents(buf []byte, guarded func(bySession session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
+func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
 	var order []session.Ref
@@ -249,7 +249,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 		row.lastSequence = b.lastSequence
 		b.merge(&row)
 	case outbox.KindStub:
-		if len(r.Document) == 0 { // forgotten
+		if len(r.Document) == 0 { // the session was deleted
 			return
 		}
 		var x sample.Exchange

@@ -13,8 +13,8 @@ import (
 
 // The bounds of one query. A caller that needs more sessions sends another query with After.
 const (
-	DefaultRows = 50
-	MaxRows     = 200
+	DefaultRows = 50                     // size of a list if the query has no limit
+	MaxRows     = 200                    // largest size of a list
 	maxScan     = 5_000                  // sessions whose rows are read
 	maxRead     = 1_000                  // sessions whose exchanges are read
 	maxSearch   = 750 * time.Millisecond // time after which no new page is read: an answer takes less than a second

@@ -22,8 +22,8 @@ const (
 	tailBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
 	readBytes  = 4 << 20                // bytes read back for one delivery
 	startBytes = 1 << 17                // bytes read back for one delivery during a start
-	aheadBytes = 1 << 20                // bytes read back for one delivery that overtakes
-	aheadRows  = 10_000                 // rows that one delivery overtakes
+	aheadBytes = 1 << 20                // bytes read back for one call of overtake
+	aheadRows  = 10_000                 // rows that one call of overtake examines
 	// safeAge is the age of a delivery to a server after which its rows may leave the outbox: a
 	// server may lose the acknowledged writes of its last seconds.
 	safeAge = 15 * time.Second
@@ -56,7 +56,7 @@ type shipper struct {
 
 	tail  batch // rows from the handoff that are not delivered yet
 	err   error // error of the last delivery
-	ahead int64 // sequence number up to which overtake has delivered; rows after the delivered rows are delivered again
+	ahead int64 // sequence number up to which overtake has delivered rows; the rows are delivered again in their order
 	due   shipperDue
 	safe  safety
 	phase shipperPhase
@@ -220,7 +220,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 
 // overtake delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise each exchange of
 // all tenants would wait for this backlog, half a minute with 900 MB. The position of the delivered rows does not
-// change: the rows are delivered a second time in their turn, without effect, and the account counts the rows then.
+// change: the rows are delivered a second time in their order, without effect, and only then counted in the account.
 func (d *shipper) overtake(ctx context.Context, until int64) error {
 	crowding := d.handoff.outbox.Crowding(readBytes)
 	if len(crowding) == 0 {

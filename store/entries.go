@@ -25,7 +25,7 @@ type Entry struct {
 	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
 	Loop    bool     `json:"loop,omitempty"`    // a loop warning
 	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // probability that a withheld lesson was inserted
+	Chance  float64  `json:"chance,omitempty"`  // probability of injection of a withheld lesson
 	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (its coin) or control (the session's coin)
 }
 
@@ -78,7 +78,7 @@ func entryOf(x *sample.Message) Entry {
 // system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	newestUser := -1 // newest text of the user
+	newestUser := -1 // index of the newest text of the user; -1: no text of the user
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
 			newestUser = i

@@ -19,7 +19,7 @@ const (
 	retainStep      = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback is deleted
 	erasuresEvery   = time.Second            // pause between two look-ups of the erasures of other replicas
-	completeErasure = time.Minute            // age at which the backend has completed an erasure of another replica
+	completeErasure = time.Minute            // age at which another replica has completed its erasure in the backend
 )
 
 // errUnwritten is the error for a deletion while some rows are not in the backend: these rows would
@@ -236,8 +236,8 @@ func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) 
 	return found, n, err
 }
 
-// emptyCaches empties the cache of exchanges, and calls the hook Erased, so that the owners of other caches
-// empty them.
+// emptyCaches empties the cache of exchanges, and calls the hook Erased, so that other packages empty
+// their caches.
 func (x *eraser) emptyCaches() {
 	x.options.Exchanges.forget()
 	x.callErased()

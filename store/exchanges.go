@@ -43,18 +43,18 @@ type ExchangeCache struct {
 // NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
 // backend. Close ends its goroutines.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
-	open := size / 2
+	openBytes := size / 2
 	if shared {
-		open = 0
+		openBytes = 0
 	}
-	size -= open
+	size -= openBytes
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, []sample.Exchange]{
 		NumCounters: max(10*size/(8*exchangeCost), 100), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache of exchanges: %w", err)
 	}
-	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenDocuments(open)}
+	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenDocuments(openBytes)}
 	if shared {
 		c.life, c.open = cachedForFleet, nil
 	}

@@ -23,7 +23,7 @@ const (
 type handoff struct {
 	outbox   *outbox.Outbox // nil: rows wait in memory alone
 	deps     deps
-	maxBytes int64 // bytes of exchanges in memory, at most
+	maxBytes int64 // maximum size of the exchanges in memory
 
 	mu           sync.Mutex // guards the fields below and the recorder's lists
 	next         batch

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	queueLen   = 8192    // most turns in the inbox
+	queueLen   = 8192    // maximum number of turns in the inbox
 	flushAt    = 500     // number of queued turns at which the recorder runs without a wait for the next tick
-	pieceBytes = 1 << 20 // bytes of exchanges in one append: on a full disk the ballast must suffice for one append
+	pieceBytes = 1 << 20 // bytes of exchanges in one append: the ballast of the outbox must suffice for one append on a full disk
 )
 
 // Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
@@ -47,7 +47,7 @@ type TurnStart struct {
 type inbox struct {
 	tally    *Tally
 	state    *state
-	maxBytes int64         // bytes of exchanges in memory, at most
+	maxBytes int64         // maximum size of the exchanges in memory
 	stubs    bool          // turns in progress are recorded as stubs, too
 	full     chan struct{} // receives a value when flushAt turns are queued
 

@@ -15,8 +15,8 @@ const (
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute // time since the last use after which a session leaves memory
 	reservedShare   = 16               // 1/reservedShare of the places is reserved for sessions that continue
-	sweepLooks      = 4096             // most sessions that one sweep examines
-	addLooks        = 16               // most sessions that one addition examines
+	sweepLooks      = 4096             // maximum number of sessions that one sweep examines
+	addLooks        = 16               // maximum number of sessions that one addition examines
 )
 
 // live holds the sessions in memory, never more than a limit, in the order of their last use. A
@@ -52,7 +52,7 @@ type Session struct {
 	dirty         atomic.Bool   // the session is in changeQueue.dirty
 	delayed       atomic.Bool   // the session is in changeQueue.delayed
 	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0: none
-	silent        atomic.Bool   // all turns opted out, and no mark on the disk says so
+	silent        atomic.Bool   // all turns opted out, and the outbox has no mark of the session
 	forgotten     atomic.Bool   // the session was forgotten: no row may be written any more
 	// numbers are the placeholder numbers of redacted texts; nil: no exchange was redacted yet. Only
 	// the recorder uses numbers.

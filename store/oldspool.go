@@ -28,7 +28,7 @@ const (
 	spoolNote   = "spool" // note in the outbox: position up to which the segments are read
 	spoolDone   = "done"
 	spoolMark   = "\xf5pr\n"
-	spoolHead   = len(spoolMark) + 9 // a mark, length and checksum of the payload, its kind
+	spoolHead   = len(spoolMark) + 9 // size of the head of a record: spoolMark, length (4), checksum (4) and kind (1)
 )
 
 // spoolPlace is an offset in a segment.
@@ -113,7 +113,7 @@ func (o *oldSpool) importState() error {
 		return err
 	}
 	var ack spoolAck
-	if json.Unmarshal(b, &cursor) == nil { // without a cursor every record is delivered again
+	if json.Unmarshal(b, &cursor) == nil { // without a checkpoint every record is delivered again
 		if ack = cursor.Delivered; cursor.Boot == "" || cursor.Boot != outbox.BootID() {
 			ack = cursor.Safe
 		}

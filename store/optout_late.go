@@ -14,7 +14,7 @@ type LateOptOut struct {
 	rules  *sample.OptOut
 	list   []sample.Exchange
 	hidden []bool // by exchange
-	// judged reports that the present patterns judged every exchange of the session when it was stored, so that
+	// judged reports that the present patterns judged every exchange of the session before the write, so that
 	// the exchanges that left the store name no opted-out path.
 	judged bool
 	rec    *session.Record // nil: the row is missing or cannot be read
@@ -63,7 +63,7 @@ func (l *LateOptOut) hidesWords() bool {
 	return l.hidesSome() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
-// hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be.
+// hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be hidden.
 func (l *LateOptOut) hidesSome() bool {
 	if some := slices.Contains(l.hidden, true); some || l.judged {
 		return some
@@ -75,7 +75,7 @@ func (l *LateOptOut) hidesSome() bool {
 	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
 }
 
-// hidesTurn reports whether a turn is hidden, or may be because its exchange left the store.
+// hidesTurn reports whether a turn is hidden, or may be hidden because its exchange left the store.
 func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
 	for i := range l.list {

@@ -53,7 +53,7 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 }
 
 // postToWork adds feedback to the sessions that showed a reference of the first known group, at most
-// session.MaxEchoSessions. For a session of a run, the run gets the feedback, and gets the feedback once. A
+// session.MaxEchoSessions. Several sessions of one run count as the run, which gets the feedback once. A
 // repetition after an error is idempotent, because the entry keeps its id.
 func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member

@@ -135,7 +135,7 @@ func (r *recorder) collect(now time.Time, all bool) {
 	r.handoff.flushes++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushes) // before dirty: the session must stay in memory meanwhile
+		earlier := ses.rowFlush.Swap(r.handoff.flushes) // rowFlush is set before dirty is cleared, so that the session stays in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
@@ -174,14 +174,17 @@ func (r *recorder) addStubs() {
 	inProgress := r.inProgress.open[:0]
 	for _, t := range r.inProgress.open {
 		if t.done.Load() {
-			continue // the queue has the end, or the end is recorded
+			continue // the turn has ended: the inbox or the next batch has the turn
 		}
-		if !t.stubWritten && !r.tombs.covers(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
-			r.handoff.next.stubs = append(r.handoff.next.stubs, r.stub(t.x))
-			t.stubWritten = true
-			r.inProgress.unwritten = append(r.inProgress.unwritten, t)
-		}) {
-			continue // a panic: this turn gets no stub, and its exchange is recorded later
+		if !t.stubWritten && !r.tombs.covers(t.x.Tenant, t.x.Session, t.x.At) {
+			added := r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
+				r.handoff.next.stubs = append(r.handoff.next.stubs, r.stub(t.x))
+				t.stubWritten = true
+				r.inProgress.unwritten = append(r.inProgress.unwritten, t)
+			})
+			if !added {
+				continue // a panic: this turn gets no stub, and its exchange is recorded later
+			}
 		}
 		inProgress = append(inProgress, t)
 	}

@@ -124,7 +124,8 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.Asked && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
-	ses.silent.Store(silent && !(ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)))
+	isMarked := ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
+	ses.silent.Store(silent && !isMarked)
 	if silent || !ses.Record.Visible() {
 		return session.Row{}, false
 	}

@@ -31,10 +31,11 @@ type syncPoint struct {
 	row int64
 }
 
-// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery.
-// failed is the error of this delivery. diskFull reports that the backend has no disk space: secure
-// then frees space without a wait for the next due time.
-func (d *shipper) secure(ctx context.Context, now time.Time, failed error, diskFull bool) error {
+// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery, and
+// returns the error of the delivery with the errors of these steps. diskFull reports that the backend
+// has no disk space: secure then frees space without a wait for the next due time.
+func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
+	failed := deliveryErr
 	box := d.handoff.outbox
 	full := d.handoff.takeFull()
 	due := box != nil && (!now.Before(d.due.sync) || full)

@@ -140,8 +140,8 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 	return true, nil
 }
 
-// mayBeInOutbox reports that some sessions are neither in memory nor in the backend, because their
-// rows are in the outbox alone. A session that no look-up finds may be one of these sessions.
+// mayBeInOutbox reports whether the rows of some sessions are in the outbox alone. A session that no
+// look-up finds may be one of these sessions.
 func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
@@ -173,7 +173,7 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 }
 
 // rejoin merges the stored record of a unit into the record in memory, because other replicas may have
-// drawn for the unit.
+// flipped coins of the unit.
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	if !s.hasFleet() && !unit.Unsure() {
 		return
@@ -199,7 +199,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 }
 
 // recall applies the opt-out mark of a session that is new at this replica. Without an answer of the
-// store, recall assumes that the turns before opted out, so that no opted-out text is stored.
+// backend, recall assumes that all earlier turns opted out, so that no opted-out text is stored.
 func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
 	if !s.hasFleet() || items <= 0 {
 		return

@@ -21,8 +21,8 @@ type Options struct {
 	Replica   string        // name of this process among the replicas, different after each start
 	Absent    bool          // the backend did not answer at the start
 	Lookup    time.Duration // longest wait of a request for the backend; 0: 45 ms
-	Sessions  int           // most sessions in memory (limits.sessions); 0: 20,000
-	Tenant    int           // most sessions of one tenant in memory (limits.tenant_sessions); 0: no limit
+	Sessions  int           // maximum number of sessions in memory (limits.sessions); 0: 20,000
+	Tenant    int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0: no limit
 	Retention time.Duration // age at which a session is deleted, counted from its last use; 0: never
 	Sentiment bool          // the words of the user count as implicit feedback
 	Queue     QueueOptions
@@ -34,10 +34,10 @@ type Options struct {
 // QueueOptions bound the exchanges that wait for the backend, in memory and in the outbox.
 type QueueOptions struct {
 	Path         string        // file of the outbox; "": exchanges wait in memory alone
-	Bytes        int64         // most bytes of the rows in the outbox (limits.outbox_bytes)
-	TenantBytes  int64         // most bytes of the rows of one tenant (limits.tenant_bytes); 0: no limit
-	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the largest first
-	MemoryBytes  int64         // most bytes of exchanges in memory (limits.capture_total_bytes)
+	Bytes        int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
+	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0: no limit
+	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the tenant with the most bytes first
+	MemoryBytes  int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
 	DeliverEvery time.Duration // pause between two deliveries; 0: every flush is delivered
 }
 
@@ -180,9 +180,10 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(
 // coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
-// Recall marks the opted-out turns of a record that the caller is about to add, if another replica
-// left a mark of them. items is the number of items that the client sent before. If the backend
-// cannot be asked, or late reports that the backend does not answer, Recall hides those items.
+// Recall hides the opted-out turns of a record that the caller is about to add, if another replica has
+// stored an opt-out mark of the session. items is the number of items of the earlier turns, which the
+// client sends again. If the backend does not answer, or late reports that the backend has not answered
+// before, Recall hides all these items.
 func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
 	s.sessions.recall(ctx, rec, items, late)
 }
@@ -310,7 +311,7 @@ func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 // number of deleted sessions: equal names in different headers are different sessions. Counters
 // keep the contributions of the sessions.
 //
-// ForgetSession needs Run.
+// ForgetSession works only while Run runs.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.eraser.forgetSession(ctx, tenant, name)
 }

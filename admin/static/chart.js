@@ -68,7 +68,7 @@ function withMargin(lo, hi) {
   return [from < 0 ? from - margin : 0, to > 0 ? to + margin : 0];
 }
 
-// Draws the zero line, and a line for each mark of the chart (the looks of planned trials).
+// Draws the zero line, and a line for each mark of the chart: the evaluations of planned trials.
 function marks(u, chart, ink) {
   const c = u.ctx, { left, top, width, height } = u.bbox;
   c.save();

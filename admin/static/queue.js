@@ -1,7 +1,8 @@
 // Keys of the queue page: j and k move between lessons; a key with a button (data-key) in the lesson presses the button.
 "use strict";
 const articles = [...document.querySelectorAll("article.candidate")];
-let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)), armed = null;
+let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)); // index of the selected lesson
+let armed = null; // the button Reject after its first press
 
 function select(i, scrolls = true) {
   if (!articles.length) return;
@@ -14,7 +15,7 @@ function select(i, scrolls = true) {
 function press(key) {
   const target = articles[at] && articles[at].querySelector('[data-key="' + key + '"]');
   if (!target) return;
-  if (key === "r" && armed !== target) { // a rejection is final, so it needs two presses
+  if (key === "r" && armed !== target) { // a rejected lesson leaves the queue, so a rejection needs two presses
     armed = target;
     target.firstChild.textContent = "Press r again to reject ";
     return;

@@ -211,7 +211,8 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 				return nil
 			}
 			r, ok := rowOf(s)
-			if after, tries = max(r.Sequence, after+1), 0; !ok {
+			after, tries = max(r.Sequence, after+1), 0
+			if !ok {
 				continue
 			}
 			if err := write(&r); err != nil {
@@ -227,7 +228,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	return nil
 }
 
-// copyRows copies a table of two or four columns.
+// copyRows copies a table whose columns hold texts and integers.
 func copyRows(from, to *sqlite.Conn, table string) error {
 	s, _, err := from.PrepareTransient("SELECT * FROM " + table)
 	if err != nil {
@@ -239,20 +240,20 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 		if err != nil || !more {
 			return err
 		}
-		values, marks := make([]any, s.ColumnCount()), ""
+		values, placeholders := make([]any, s.ColumnCount()), ""
 		for i := range values {
 			if values[i] = any(s.ColumnText(i)); s.ColumnType(i) == sqlite.TypeInteger {
 				values[i] = s.ColumnInt64(i)
 			}
-			marks += ", ?"
+			placeholders += ", ?"
 		}
-		if err := execute(to, "INSERT OR REPLACE INTO "+table+" VALUES ("+marks[2:]+")", values...); err != nil {
+		if err := execute(to, "INSERT OR REPLACE INTO "+table+" VALUES ("+placeholders[2:]+")", values...); err != nil {
 			return err
 		}
 	}
 }
 
-// copyOpenTurns copies the turns in progress, and adds their ids to found.
+// copyOpenTurns copies the turns in progress, and adds their ids to ids.
 func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		id := idOf(s, 2)

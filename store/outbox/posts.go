@@ -25,7 +25,7 @@ type Post struct {
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
 	tenant   TEXT    NOT NULL,
-	at       INTEGER NOT NULL, -- of receipt, in Unix microseconds
+	at       INTEGER NOT NULL, -- time of receipt, in Unix microseconds
 	sum      INTEGER NOT NULL, -- CRC-32C of the other columns
 	document BLOB    NOT NULL
 )`

@@ -171,8 +171,8 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
-// forget deletes the delivered rows that the condition selects, and replaces the undelivered ones by
-// rows without text, so that the account still counts them.
+// forget deletes the delivered rows that the condition selects, and replaces the undelivered rows by
+// rows without text, so that the account still counts the exchanges of these rows.
 func (b *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{b.counts.Delivered}, args...)
 	if err := execute(b.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {

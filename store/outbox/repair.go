@@ -129,6 +129,7 @@ func (l *logFile) sum(i int) (a, b uint32) {
 	return l.add(a, b, l.frame(i)[frameHead:])
 }
 
+// add returns the two words of a checksum after the bytes p.
 func (l *logFile) add(a, b uint32, p []byte) (uint32, uint32) {
 	for ; len(p) >= 8; p = p[8:] {
 		a += l.order.Uint32(p) + b
@@ -147,9 +148,9 @@ func (l *logFile) seal(i int) {
 // repairHeader writes the header that SQLite expects.
 func (l *logFile) repairHeader(salt []byte) {
 	h := l.b[:logHeader]
-	binary.BigEndian.PutUint32(h, 0x377f0682)
+	binary.BigEndian.PutUint32(h, 0x377f0682) // magic number of a log with little-endian checksums
 	l.order = binary.LittleEndian
-	binary.BigEndian.PutUint32(h[4:], 3007000)
+	binary.BigEndian.PutUint32(h[4:], 3007000) // version of the format
 	binary.BigEndian.PutUint32(h[8:], pageBytes)
 	copy(h[16:24], salt)
 	a, b := l.add(0, 0, h[:24])

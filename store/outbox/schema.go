@@ -25,12 +25,12 @@ CREATE TABLE outbox (
 	kind      INTEGER NOT NULL,
 	tenant    TEXT    NOT NULL,
 	session   BLOB    NOT NULL,
-	exchanges INTEGER NOT NULL, -- how many the document holds, for the account
+	exchanges INTEGER NOT NULL, -- number of exchanges in the document, for the account
 	sum       INTEGER NOT NULL, -- CRC-32C of the other columns
 	document  BLOB    NOT NULL
 );
 CREATE TABLE begun (
-	id       TEXT PRIMARY KEY, -- of the exchange
+	id       TEXT PRIMARY KEY, -- id of the exchange
 	tenant   TEXT NOT NULL,
 	session  BLOB NOT NULL,
 	document BLOB NOT NULL

@@ -36,9 +36,9 @@ type conn struct {
 // SQLite's own wait for locks is switched off, because this wait does not end with the context. Store.retry
 // waits instead.
 //
-// SetDefensive of zombiezen v1.4.2 is not used. It passes one of two variable arguments, so that SQLite
-// reads the second one behind the allocated memory and writes an integer to the address found there: on
-// 16 cores the process crashed with a fault, or statements were damaged.
+// SetDefensive of zombiezen v1.4.2 is not used. SetDefensive passes one of two variable arguments, so that
+// SQLite reads the second argument behind the allocated memory and writes an integer to the address found
+// there: on 16 cores the process crashed with a fault, or statements were damaged.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -220,10 +220,10 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// row returns a query for one row. The method scan of the result runs the query.
+// row returns a query for one row.
 func (c *conn) row(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
-// rowQuery is a query for one row. Scan runs the query.
+// rowQuery is a query for one row. Its method scan runs the query.
 type rowQuery struct {
 	c     *conn
 	query string

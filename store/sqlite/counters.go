@@ -57,7 +57,8 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// settle stores the settled state of one step if the version matches, and reports whether it matches.
+// settle stores the settled state of one step if the version matches, and reports whether the version
+// matches.
 func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
 	if t.db.integer("SELECT version FROM settled WHERE sid = ?", sid) != step.From {

@@ -111,21 +111,21 @@ func (t *tx) dropSession(sid int64) {
 const maxYoung = 4096
 
 // Retain deletes the sessions that were last seen before the given time, and returns the number of
-// deleted sessions. Retain works in steps of some milliseconds and checks the context between the steps,
-// but always runs one step. If the context ends before all old sessions are deleted, Retain returns the
-// error of the context. The echoes of deleted sessions stay until their generation is deleted; FindEcho
-// does not return these echoes.
+// deleted sessions. Retain works in steps of some milliseconds. A context that has ended before the call
+// prevents all steps. A context that ends during the call ends Retain after the first step that has deleted
+// a session. Retain then returns the error of the context. The echoes of deleted sessions stay until their
+// generation is deleted; FindEcho does not return these echoes.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
-	whole := context.WithoutCancel(ctx)
+	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
 		if err := ctx.Err(); err != nil && (n > 0 || last == 0) {
 			return n, err
 		}
-		p, err := s.retainable(whole, last, before)
+		p, err := s.retainable(uncancelled, last, before)
 		if err != nil {
 			return n, err
 		}
-		deleted, err := s.retainStep(whole, p.list, before)
+		deleted, err := s.retainStep(uncancelled, p.list, before)
 		if err != nil {
 			return n, err
 		}
@@ -134,10 +134,10 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 			break
 		}
 	}
-	if err = s.dropOldEchoes(whole, before); err != nil || n == 0 {
+	if err = s.dropOldEchoes(uncancelled, before); err != nil || n == 0 {
 		return n, err
 	}
-	return n, s.checkpoint(whole, false)
+	return n, s.checkpoint(uncancelled, false)
 }
 
 // candidates are the next sessions that Retain may delete.

@@ -22,9 +22,9 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 		return map[session.ID]int{}, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
-	var result joined
+	var result additions
 	err := s.update(ctx, "add feedback", func(t *tx) {
-		result = joined{changed: map[session.ID]int{}}
+		result = additions{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, id := range ids {
 			t.addEntries(sessionKey{n, id}, entries[id], &result)
@@ -33,25 +33,25 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return result.result(err)
 }
 
-// joined counts the entries that changed each session, and the entries that full sessions refused.
-type joined struct {
+// additions counts the entries that changed each session, and the entries that full sessions refused.
+type additions struct {
 	changed map[session.ID]int
 	refused session.FeedbackFull
 }
 
-func (j *joined) result(err error) (map[session.ID]int, error) {
+func (a *additions) result(err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case j.refused > 0:
-		return j.changed, j.refused
+	case a.refused > 0:
+		return a.changed, a.refused
 	default:
-		return j.changed, nil
+		return a.changed, nil
 	}
 }
 
 // addEntries adds entries to one session, and counts changed and refused entries in result.
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *joined) {
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) {
 	if len(list) == 0 {
 		return
 	}
@@ -210,9 +210,9 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	if err != nil || len(keys) == 0 {
 		return map[session.ID]int{}, err
 	}
-	var result joined
+	var result additions
 	err = s.update(ctx, "join feedback", func(t *tx) {
-		result = joined{changed: map[session.ID]int{}}
+		result = additions{changed: map[session.ID]int{}}
 		n := t.tenant(tenant)
 		for _, k := range keys {
 			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))

@@ -12,9 +12,9 @@ import (
 
 const (
 	minPacked   = 512       // bytes; shorter documents are not compressed
-	minZstd     = 2 << 10   // bytes; from this length zstd; for shorter documents s2 with a dictionary needs a quarter of the time
-	minS2Long   = 64 << 10  // bytes; from this length s2 without the dictionary: a third of the time of zstd, for a third more bytes
-	packWindow  = 256 << 10 // bytes; window of the zstd encoder, which keeps its memory; documents have some kilobytes
+	minZstd     = 2 << 10   // bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
+	minS2Long   = 64 << 10  // bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
+	packWindow  = 256 << 10 // bytes; window of the zstd encoder, which keeps this memory; most documents have some kilobytes
 	maxUnpacked = 256 << 20 // bytes; length of the longest document; a longer document is damaged
 	packS2      = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with this byte
 	packS2Long  = 2         // first byte of a document in s2 without the dictionary

@@ -19,9 +19,9 @@ import (
 // runs, the walk holds no snapshot: a snapshot would prevent checkpoints, and the WAL would grow without
 // bound during a slow export.
 const (
-	pageRows  = 256     // most rows of a page
+	pageRows  = 256     // maximum number of rows of a page
 	pageBytes = 1 << 20 // size of documents at which a page ends
-	walkRows  = 8192    // most rows that one step of a walk examines
+	walkRows  = 8192    // maximum number of rows that one step of a walk examines
 )
 
 // Exchanges lists the stored exchanges of a session by turn, then in the order of their arrival.
@@ -151,7 +151,7 @@ type walkRange struct {
 	last         string // query for the last row number of the table
 }
 
-// bounds returns the times of the span as they are stored.
+// bounds returns the two times of the range as stored values.
 func (p *walkRange) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !p.since.IsZero() {
@@ -250,7 +250,7 @@ func (c *conn) decode(doc []byte, to any) {
 }
 
 func damaged(err error) error {
-	return fmt.Errorf("%w: %w: a document in it does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
+	return fmt.Errorf("%w: %w: a stored document does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
 // position identifies the last entry of a page by its time and its row number.
@@ -260,7 +260,7 @@ func (p position) String() string {
 	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// parsePosition parses a place; "" is the start of the list.
+// parsePosition parses the text of a position; "" is the start of the list.
 func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return position{math.MaxInt64, math.MaxInt64}, nil

@@ -52,9 +52,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 }
 
 // Due lists at most limit open sessions that started before the given time, oldest first (ties by
-// id, then tenant). The list begins after the parameter after: the last row of the previous call,
-// or the zero Row. Sessions that cannot be settled therefore do not block the sessions after them. One
-// query reads the rows and whether feedback exists, so that most sessions close without another read.
+// id, then tenant). after is the last row of the previous call, or the zero Row: the list begins with
+// the session that follows, so that a session that cannot be settled does not block the later sessions.
+// One query reads the rows and whether feedback exists, so that most sessions close without another read.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.rows(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),

@@ -15,9 +15,9 @@ import (
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := b.Documents() // before the writer is taken, because encoding is half of the work
-	var packed packed
+	var compressed packed
 	if err == nil {
-		packed, err = s.pack(&docs)
+		compressed, err = s.pack(&docs)
 	}
 	if err != nil {
 		return fmt.Errorf("sqlite: write: %w", err)
@@ -28,10 +28,10 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 		}
 		t.putEchoes(b.Echoes)
 		for i, e := range b.Exchanges {
-			t.putExchange(e, docs.Sessions[i], packed.exchanges[i], packed.items[i])
+			t.putExchange(e, docs.Sessions[i], compressed.exchanges[i], compressed.items[i])
 		}
 		for i, m := range b.Samples {
-			t.putSample(m, packed.samples[i])
+			t.putSample(m, compressed.samples[i])
 		}
 		t.dropStale(b)
 	})

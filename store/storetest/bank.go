@@ -79,11 +79,11 @@ func RunBank(t *testing.T, open OpenBank) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &watched{}
-			writer, run1 := open(t, w.receive)
+			writer, watch := open(t, w.receive)
 			w.BankWriter = writer
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- run1(ctx) }()
+			go func() { done <- watch(ctx) }()
 			defer func() {
 				cancel()
 				if err := <-done; err != nil {

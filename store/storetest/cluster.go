@@ -43,7 +43,7 @@ func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
 	return startCluster(t, clusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
-// startCluster starts a Cluster of nodes masters; s adds a TLS listener to each node, nil adds none.
+// startCluster starts a Cluster with the given number of nodes. Each node has a TLS listener if s is not nil.
 func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}

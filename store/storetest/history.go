@@ -106,9 +106,9 @@ func (l history) checkTotals() {
 		}
 		delete(open, r.ID)
 	}
-	for n, is := range open {
-		if is {
-			l.Errorf("session %x is open, and neither due nor set aside", n)
+	for id, isOpen := range open {
+		if isOpen {
+			l.Errorf("session %x is open, and neither due nor set aside", id)
 		}
 	}
 	if n := unsampled(l, l.s); n < 0 || n > have["exchanges"] {

@@ -64,12 +64,12 @@ func wantPriors(t tester, s Store, tenant string, version int64, data string) {
 	}
 }
 
-// wantMeta fails the test unless the value of key is as expected; there is false for a key without a value.
-func wantMeta(t tester, s Store, key, value string, there bool) {
+// wantMeta fails the test unless key has the value; exists is false for a key without a value.
+func wantMeta(t tester, s Store, key, value string, exists bool) {
 	t.Helper()
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)
-	if ok != there || string(v) != value {
-		t.Errorf("meta %q: got %q %v, want %q %v", key, v, ok, value, there)
+	if ok != exists || string(v) != value {
+		t.Errorf("meta %q: got %q %v, want %q %v", key, v, ok, value, exists)
 	}
 }

@@ -32,7 +32,7 @@ type Redis struct {
 
 // StartRedis starts a redis-server on a free port of the loopback, in a directory of the test. args
 // are configuration options ("--appendonly", "yes"). Without redis-server the test is skipped; in
-// CI it fails.
+// CI the test fails.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})

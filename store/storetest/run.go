@@ -75,7 +75,7 @@ func must(t tester, err error) {
 	}
 }
 
-// got got returns a function that ends the test on an error, and otherwise returns the value.
+// mustGet returns a function that ends the test on an error, and otherwise returns the value.
 func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()

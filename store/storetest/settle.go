@@ -201,7 +201,7 @@ func anyOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n++
-		tenant1, theirs := fmt.Sprint("a", n), fmt.Sprint("b", n)
+		tenant1, tenant2 := fmt.Sprint("a", n), fmt.Sprint("b", n)
 		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) []trial.Delta {
 			return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) trial.Delta {
 				return delta(rapid.SampledFrom([]string{"", "a@1", "a@2", "x:c"}).Draw(rt, "scope"), rapid.SampledFrom([]string{"n", "n1", "s1", "zz"}).Draw(rt, "field"),
@@ -221,7 +221,7 @@ func anyOrder(s Store) func(*rapid.T) {
 			settle(rt, s, steps[cut:]...)
 		}
 		run(tenant1, order, rapid.IntRange(0, len(list)).Draw(rt, "cut"))
-		run(theirs, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
-		equal(rt, "counters", counters(rt, s, theirs), counters(rt, s, tenant1))
+		run(tenant2, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
+		equal(rt, "counters", counters(rt, s, tenant2), counters(rt, s, tenant1))
 	}
 }

@@ -22,10 +22,11 @@ func togetherCases() map[string]func(tester, Store) {
 		"concurrent settlement corrections add up":  manyCorrect,
 		"each concurrent raise counts":              manyRaise,
 		"concurrent feedback is merged":             manyAdd,
-		"concurrent draws of a run are merged":      unitsMerge,
+		"concurrent picks of a run are merged":      unitsMerge,
 	}
 }
 
+// workers is the number of goroutines of together.
 const workers = 8
 
 // together runs fn in several goroutines, and waits for them.
@@ -97,7 +98,7 @@ func oneSettles(t tester, s Store) {
 }
 
 // unitsMerge tests replicas that have not read each other's rows: each worker writes the row of one run
-// with another draw.
+// with another pick.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
@@ -128,7 +129,7 @@ func unitsMerge(t tester, s Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "draws", len(rec.Assignment.Picks), 5*workers)
+	equal(t, "picks", len(rec.Assignment.Picks), 5*workers)
 	equal(t, "members", rec.Unit.Members, workers)
 }
 
