@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -77,6 +78,7 @@ func TestADayOfAFleet(t *testing.T) {
 		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, want some of each", d.moved, d.late, d.restarts)
 	}
 	d.report(server)
+	d.reportKinds(server)
 }
 
 // day is a simulated day.
@@ -283,6 +285,30 @@ func (d *day) report(server *storetest.Redis) {
 		d.t.Error(err)
 	}
 	d.t.Logf("%s", text)
+}
+
+// reportKinds logs the keys of Redis by kind: the number of keys, and the bytes of all, from a sample of 500 keys.
+func (d *day) reportKinds(server *storetest.Redis) {
+	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
+	for cursor := "0"; ; {
+		reply, _ := server.Must(d.t, "SCAN", cursor, "COUNT", "10000").([]any)
+		keys, _ := reply[1].([]any)
+		for _, key := range keys {
+			kind := strings.Split(fmt.Sprint(key, ":::"), ":")[3]
+			if count[kind]++; sampled[kind] < 500 && count[kind]%7 == 1 {
+				n, _ := server.Must(d.t, "MEMORY", "USAGE", fmt.Sprint(key)).(int64)
+				sampled[kind]++
+				bytes[kind] += n
+			}
+		}
+		if cursor = fmt.Sprint(reply[0]); cursor == "0" {
+			break
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		mean := bytes[kind] / int64(sampled[kind])
+		d.t.Logf("%9d keys of kind %-9s of %5d bytes: %6d KB", count[kind], kind, mean, int64(count[kind])*mean/1000)
+	}
 }
 
 // link is a TCP connection of a replica to Redis that a test can cut.

@@ -38,7 +38,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		if err != nil {
 			return err
 		}
-		sums, exact := map[string]map[string]int64{}, true
+		sums, exact := newRowSums(), true
 		groups := (len(used) + counterGroup - 1) / counterGroup
 		for g := range groups {
 			var group []int // shards from all nodes of a Cluster: neighbouring shards are on the same node
@@ -47,7 +47,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			}
 			rows, numbers, ok, err := s.readGroup(ctx, c, keyspaces, group)
 			if err == nil {
-				err = addRows(sums, rows)
+				err = sums.add(rows)
 			}
 			if err != nil {
 				return err
@@ -61,10 +61,9 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			upTo = nil
 		}
 		s.noteCounters(tenant, upTo)
-		list, err = toDeltas(sums)
+		list, err = sums.deltas()
 		return err
 	})
-	slices.SortFunc(list, trial.Compare)
 	return list, err
 }
 
@@ -104,45 +103,68 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	return rows, numbers, false, nil
 }
 
-// addRows adds the rows of shards to sums by row and field.
-func addRows(sums map[string]map[string]int64, rows map[int][]counterRow) error {
+// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, and all rows hold
+// the same few dozen fields, so a row is a list with an element for each field.
+type rowSums struct {
+	fields []string       // in the order of the elements
+	places map[string]int // of the fields
+	rows   map[string][]int64
+}
+
+func newRowSums() *rowSums { return &rowSums{places: map[string]int{}, rows: map[string][]int64{}} }
+
+// add adds the rows of shards.
+func (r *rowSums) add(rows map[int][]counterRow) error {
 	for _, list := range rows {
-		for _, r := range list {
-			sum := sums[r.name]
-			if sum == nil {
-				sum = make(map[string]int64, len(r.fields))
-				sums[r.name] = sum
-			}
-			for field, text := range r.fields {
+		for _, row := range list {
+			sum := r.rows[row.name]
+			for field, text := range row.fields {
 				v, err := strconv.ParseInt(text, 10, 64)
 				if err != nil {
-					return fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, r.name, text)
+					return fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, row.name, text)
 				}
-				sum[field] += v
+				place, ok := r.places[field]
+				if !ok {
+					place = len(r.fields)
+					r.places[field] = place
+					r.fields = append(r.fields, field)
+				}
+				if n := place + 1 - len(sum); n > 0 {
+					sum = append(slices.Grow(sum, max(n, len(row.fields))), make([]int64, n)...)
+				}
+				sum[place] += v
 			}
+			r.rows[row.name] = sum
 		}
 	}
 	return nil
 }
 
-// toDeltas returns the sums that are not zero.
-func toDeltas(sums map[string]map[string]int64) (list []trial.Delta, err error) {
-	names := map[string]string{} // every row holds the same few dozen names
-	for row, fields := range sums {
-		key, err := fromRowName(row)
+// deltas returns the sums that are not zero, sorted by scope, field and day.
+func (r *rowSums) deltas() (list []trial.Delta, err error) {
+	type row struct {
+		key  trial.Key
+		sums []int64
+	}
+	byScope := map[string][]row{}
+	for name, sums := range r.rows {
+		key, err := fromRowName(name)
 		if err != nil {
 			return nil, err
 		}
-		for field, v := range fields {
-			name, ok := names[field]
-			if !ok {
-				name = field
-				names[name] = name
-			}
-			if key.Field = name; v != 0 {
-				list = append(list, trial.Delta{Key: key, Value: v})
+		byScope[key.Scope] = append(byScope[key.Scope], row{key, sums})
+	}
+	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
+		from := len(list)
+		for _, row := range byScope[scope] {
+			for place, v := range row.sums {
+				if v != 0 {
+					row.key.Field = r.fields[place]
+					list = append(list, trial.Delta{Key: row.key, Value: v})
+				}
 			}
 		}
+		slices.SortFunc(list[from:], trial.Compare)
 	}
 	return list, nil
 }
