@@ -27,13 +27,18 @@ import (
 	"precept/store/storetest"
 )
 
-var daySessions = flag.Int("day.sessions", 300, "sessions of TestADayOfAFleet") //nolint:gochecknoglobals // a flag of the tests
+var (
+	daySessions = flag.Int("day.sessions", 300, "sessions of TestADayOfAFleet")                          //nolint:gochecknoglobals // a flag of the tests
+	daySettings = flag.String("day.redis", "", "settings of Redis in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
+)
 
 // The size of the simulated fleet.
 const (
 	dayReplicas = 10
 	dayTenants  = 50
 	dayLessons  = 2000
+	dayRequests = 20            // of a session
+	dayHot      = 6 * time.Hour // learning.hot
 	dayStep     = 10 * time.Minute
 	daySteps    = int(24 * time.Hour / dayStep)
 	partitioned = 3                                // this replica reaches no Redis ...
@@ -43,12 +48,16 @@ const (
 
 // Ten replicas on one Redis and one process on SQLite serve the same sessions of a day: sessions that move to
 // another replica, feedback within the closing age, hours later and corrected, a replica that restarts every hour,
-// and a replica without Redis for an hour. The counters of both are equal.
+// and a replica without Redis for an hour. Every three hours the samples are exported, and the exchanges of sessions
+// older than six hours leave Redis. The counters of both are equal.
+//
+// A session has dayRequests requests. The first request, and the request at another replica, are exchanges; the
+// other requests are only counted in the record of the session.
 func TestADayOfAFleet(t *testing.T) {
-	server := storetest.StartRedis(t)
+	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &day{
 		t: t, clk: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
-		events: map[int][]func(step int){},
+		events: map[int][]dayEvent{}, exported: map[string]string{}, began: time.Now(),
 	}
 	d.single = openRig(t, t.TempDir(), d.clk, nil)
 	d.link, d.addrs = newLink(t, server.Addr), slices.Repeat([]string{server.Addr}, dayReplicas)
@@ -57,25 +66,37 @@ func TestADayOfAFleet(t *testing.T) {
 		d.dirs = append(d.dirs, t.TempDir())
 		d.fleet = append(d.fleet, d.open(i))
 	}
-	for i := range *daySessions {
-		begin := d.rng.IntN(daySteps)
-		d.at(begin, func(step int) { d.begin(step, i) })
+	d.lake = openStore(t, server.URL())
+	d.cooler = d.lake.NewCooler("lake", "exporter")
+	begins := make([]int, daySteps)
+	for range *daySessions {
+		begins[d.rng.IntN(daySteps)]++
 	}
 	for step := range daySteps + int(3*time.Hour/dayStep) {
+		if step < daySteps {
+			for range begins[step] {
+				d.begin(step)
+			}
+		}
 		d.step(step)
-		if step%int(6*time.Hour/dayStep) == 0 {
+		if (step+1)%int(3*time.Hour/dayStep) == 0 {
+			d.export()
 			d.report(server)
 		}
 	}
 	d.finishWork()
+	counters := 0
 	for i := range dayTenants {
 		tenant := fmt.Sprint("tenant-", i)
-		if have, want := d.fleet[0].counters(tenant), d.single.counters(tenant); have != want {
+		have, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
+		if have != want {
 			t.Errorf("counters of %s differ: the fleet has %d bytes, one process has %d bytes", tenant, len(have), len(want))
 		}
+		counters += strings.Count(have, `"Key"`)
 	}
-	if d.moved == 0 || d.late == 0 || d.restarts < 20 {
-		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, want some of each", d.moved, d.late, d.restarts)
+	t.Logf("%d counters", counters)
+	if d.moved == 0 || d.late == 0 || d.restarts < 20 || d.left == 0 {
+		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, %d exchanges left Redis, want some of each", d.moved, d.late, d.restarts, d.left)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -83,17 +104,30 @@ func TestADayOfAFleet(t *testing.T) {
 
 // day is a simulated day.
 type day struct {
-	t      *testing.T
-	clk    *clock
-	rng    *rand.Rand
-	single *rig
-	fleet  []*rig
-	link   *link    // of the partitioned replica
-	addrs  []string // of Redis, as each replica reaches it
-	dirs   []string
-	events map[int][]func(step int)
+	t       *testing.T
+	clk     *clock
+	rng     *rand.Rand
+	single  *rig
+	fleet   []*rig
+	link    *link    // of the partitioned replica
+	addrs   []string // of Redis, as each replica reaches it
+	dirs    []string
+	events  map[int][]dayEvent
+	actions [dayReplicas + 1][]func(r *rig) // of the present step, by replica; the last are of the single process
 
-	begun, moved, rewards, late, restarts int
+	lake     *redis.Store
+	cooler   *redis.Cooler
+	exported map[string]string // by stream: the place up to which the samples were read
+
+	began                                              time.Time
+	begun, moved, rewards, late, restarts, left, drawn int
+}
+
+// dayEvent is a planned request, with y < 0, or a planned reward of a session.
+type dayEvent struct {
+	session      int32
+	tenant, home int8
+	y            float32
 }
 
 // open opens store and learner of replica i, behind the connection that the test can cut.
@@ -112,47 +146,61 @@ func (d *day) open(i int) *rig {
 	})
 }
 
-// at plans f for a step of the day.
-func (d *day) at(step int, f func(step int)) { d.events[step] = append(d.events[step], f) }
+// at plans an event for a step of the day.
+func (d *day) at(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
 // cut reports whether a replica is without Redis.
 func cut(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
 
-// begin starts a session at a replica and in the single process, and plans its further turns and rewards.
-func (d *day) begin(step, i int) {
-	tenant, name := fmt.Sprint("tenant-", min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), fmt.Sprint("s", i)
-	home, a := d.rng.IntN(dayReplicas), d.assignment(i)
-	d.begun++
-	for _, r := range []*rig{d.fleet[home], d.single} {
-		r.begin(tenant, name, a)
-		d.turn(r, tenant, name, 1)
+// do makes an action of this step, at a replica and in the single process.
+func (d *day) do(replica int, action func(r *rig)) {
+	for _, i := range []int{replica, dayReplicas} {
+		d.actions[i] = append(d.actions[i], action)
 	}
+}
+
+// begin starts a session, and plans its further requests and rewards.
+func (d *day) begin(step int) {
+	i, home := d.begun, d.rng.IntN(dayReplicas)
+	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
+	d.begun++
+	d.do(home, func(r *rig) {
+		tenant, name := e.names()
+		id := session.KeyOf(tenant, session.SpaceName, name)
+		r.Release(r.Add(&session.Record{
+			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+			Thread:     session.Thread{Turns: dayRequests, Used: trial.Usage{Input: dayRequests * 9000, Cached: dayRequests * 8000}},
+			Assignment: d.assignment(i),
+		}), store.Decided)
+		d.turn(r, tenant, name, 1)
+	})
 	alone := home == partitioned && step >= cutFrom-1 && step < cutUntil
 	if d.rng.IntN(5) == 0 && !alone { // the session continues at another replica
-		d.at(step+1, func(step int) {
-			other := (home + 1 + d.rng.IntN(dayReplicas-1)) % dayReplicas
-			if cut(other, step) {
-				other = (partitioned + 1) % dayReplicas
-			}
-			d.moved++
-			for _, r := range []*rig{d.fleet[other], d.single} {
-				d.continued(r, tenant, name)
-			}
-		})
+		d.at(step+1, e)
 	}
 	closed := int(closeAge/dayStep) + 3
+	reward := func(step int, y float64) {
+		e := e
+		e.y = float32(y)
+		d.at(step, e)
+	}
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !alone:
-		d.reward(step+2+d.rng.IntN(closed-5), tenant, name, i, float64(i%5)/4)
+		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
 	case n < 7: // after the closing; the rows of the partitioned replica have arrived
 		d.late++
-		d.reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+20), tenant, name, i, float64(i%2))
+		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
 	if d.rng.IntN(10) == 0 { // a correction of the same entry
-		d.reward(min(step+2*closed+daySteps/3, daySteps+30), tenant, name, i, .5)
+		reward(min(step+2*closed+daySteps/3, daySteps+15), .5)
 	}
+}
+
+// names returns the tenant and the name of the session of an event.
+func (e *dayEvent) names() (tenant, name string) {
+	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
 // assignment returns the coins of a session: a pure function of the session.
@@ -171,39 +219,50 @@ func (d *day) assignment(i int) trial.Assignment {
 // turn offers one turn to a replica.
 func (d *day) turn(r *rig, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
-		d.t.Fatal("Offer refused a turn")
+		d.t.Error("Offer refused a turn")
 	}
 }
 
-// continued makes the second turn of a session at a replica.
+// happen makes an event of this step.
+func (d *day) happen(step int, e dayEvent) {
+	tenant, name := e.names()
+	at := d.rng.IntN(dayReplicas)
+	if e.y < 0 {
+		at = (int(e.home) + 1 + at%(dayReplicas-1)) % dayReplicas
+	}
+	if cut(at, step) {
+		at = (partitioned + 1) % dayReplicas
+	}
+	if e.y < 0 {
+		d.moved++
+		d.do(at, func(r *rig) { d.continued(r, tenant, name) })
+		return
+	}
+	d.rewards++
+	id := session.KeyOf(tenant, session.SpaceName, name)
+	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
+	d.do(at, func(r *rig) {
+		if got, err := r.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
+			d.t.Errorf("Post: got %+v, error %v, want joined", got, err)
+		}
+	})
+}
+
+// continued makes the second exchange of a session at a replica.
 func (d *day) continued(r *rig, tenant, name string) {
 	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
-		d.t.Fatalf("session %s is unknown at another replica (late: %v), want it known", name, late)
+		d.t.Errorf("session %s is unknown at another replica (late: %v), want it known", name, late)
+		return
 	}
 	ses.Record.Lock()
-	ses.Record.Thread.Turns, ses.Record.Identity.Seen = 2, d.clk.now()
+	ses.Record.Identity.Seen = d.clk.now()
 	ses.Record.Unlock()
 	r.Release(ses, store.Decided)
 	d.turn(r, tenant, name, 2)
 }
 
-// reward plans feedback of a person at some replica.
-func (d *day) reward(step int, tenant, name string, i int, y float64) {
-	d.at(step, func(step int) {
-		to := d.rng.IntN(dayReplicas)
-		if cut(to, step) {
-			to = (partitioned + 1) % dayReplicas
-		}
-		d.rewards++
-		e := feedback.Entry{ID: fmt.Sprint("f", i), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
-		for _, r := range []*rig{d.fleet[to], d.single} {
-			r.postFeedback(tenant, session.KeyOf(tenant, session.SpaceName, name), e)
-		}
-	})
-}
-
-// step runs the planned events of one dayStep, and the work of all processes.
+// step makes the events of one dayStep, and the work of all processes at once.
 func (d *day) step(step int) {
 	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
@@ -212,25 +271,64 @@ func (d *day) step(step int) {
 		}
 		d.reconnect(d.fleet[partitioned])
 	}
-	for _, f := range d.events[step] {
-		f(step)
+	for _, e := range d.events[step] {
+		d.happen(step, e)
 	}
 	delete(d.events, step)
-	for i, r := range d.fleet {
-		r.record()
-		if step%3 == i%3 && !cut(i, step) {
-			r.closeDue(d.t.Context())
-		}
-		r.Tidy(d.t.Context())
+	var all sync.WaitGroup
+	for i, r := range append(slices.Clone(d.fleet), d.single) {
+		all.Go(func() {
+			for _, action := range d.actions[i] {
+				action(r)
+			}
+			d.actions[i] = nil
+			r.record()
+			if r == d.single || step%3 == i%3 && !cut(i, step) {
+				r.closeDue(d.t.Context())
+			}
+			if r != d.single {
+				r.Tidy(d.t.Context())
+			}
+			r.be.takeCalls()
+		})
 	}
-	d.single.record()
-	d.single.closeDue(d.t.Context())
+	all.Wait()
 	if i := step / 6 % dayReplicas; step%6 == 3 && !cut(i, step) {
 		d.restarts++
 		d.fleet[i].stop()
 		d.fleet[i] = d.open(i)
 	}
 	d.clk.add(dayStep)
+}
+
+// export reads the new samples, acknowledges them as an export does, and deletes the exchanges of old sessions.
+func (d *day) export() {
+	streams, err := d.lake.SampleStreams(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for stream, newest := range streams {
+		for place := d.exported[stream]; place != newest; {
+			list, last, err := d.lake.SamplesAfter(d.t.Context(), stream, place, newest)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			d.drawn += len(list)
+			if place == last {
+				break
+			}
+			place = last
+		}
+		d.exported[stream] = newest
+	}
+	if err := d.lake.AckSamples(d.t.Context(), "lake", streams); err != nil {
+		d.t.Fatal(err)
+	}
+	n, _, err := d.cooler.Cool(d.t.Context(), d.clk.now().Add(-dayHot), time.Minute)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.left += n
 }
 
 // reconnect waits until a replica reaches Redis again.
@@ -262,23 +360,22 @@ func (d *day) finishWork() {
 
 // report logs the figures of decision 65.
 func (d *day) report(server *storetest.Redis) {
-	info := fmt.Sprint(server.Must(d.t, "INFO", "memory"))
-	_, used, _ := strings.Cut(info, "used_memory:")
-	used, _, _ = strings.Cut(used, "\r")
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	rows := 0
-	for i := range dayTenants {
-		list, err := d.fleet[0].be.Counters(d.t.Context(), fmt.Sprint("tenant-", i))
-		if err != nil {
-			d.t.Error(err)
+	info := strings.Fields(fmt.Sprint(server.Must(d.t, "INFO", "memory"), server.Must(d.t, "INFO", "cpu")))
+	field := func(name string) (value string) {
+		for _, f := range info {
+			if v, ok := strings.CutPrefix(f, name+":"); ok {
+				value = v
+			}
 		}
-		rows += len(list)
+		return value
 	}
 	figures := map[string]any{
-		"sessions": d.begun, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late, "restarts": d.restarts, "redis keys": server.Must(d.t, "DBSIZE"),
-		"redis bytes": used, "heap of eleven processes": m.HeapAlloc, "counters": rows,
+		"time": d.clk.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late,
+		"restarts": d.restarts, "samples exported": d.drawn, "exchanges out of redis": d.left, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
+		"redis cpu": field("used_cpu_user"), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
 	}
 	text, err := json.Marshal(figures)
 	if err != nil {
