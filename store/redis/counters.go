@@ -103,8 +103,8 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	return rows, numbers, false, nil
 }
 
-// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, and all rows hold
-// the same few dozen fields, so a row is a list with an element for each field.
+// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, and all rows
+// hold the same few dozen fields, so a row is a list with an element for each field.
 type rowSums struct {
 	fields []string       // in the order of the elements
 	places map[string]int // of the fields
