@@ -3,6 +3,7 @@ package learn
 import (
 	"context"
 	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"math"
 	"slices"
@@ -23,6 +24,9 @@ const (
 	// unitGrace is the time that a due unit waits for data of the members. Without a bound, an
 	// active member could delay the closing for ever.
 	unitGrace = 5 * time.Second
+	// lastTurn is the number of closing intervals after which each replica closes a due session that no other replica
+	// has closed.
+	lastTurn = 5
 )
 
 // closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
@@ -40,6 +44,9 @@ type closer struct {
 	reward   feedback.Definition
 	name     string // name of the reward definition
 	changed  *changedTenants
+
+	isFleet bool         // other replicas close the sessions of the backend, too
+	seed    maphash.Seed // gives each session a different order of the replicas
 
 	pickUpAt    time.Time // earliest time of the next pickUp
 	unsampledAt time.Time // earliest time of the next countUnsampled
@@ -97,7 +104,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
 			ref := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.inGrace(&rows[i]) {
+			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.inGrace(&rows[i]) || c.leavesToOthers(ref, rows[i].Started) {
 				continue
 			}
 			c.tools.guard.On(label.StepClose, ref, "", func() {
@@ -131,6 +138,17 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 // inGrace reports whether a due unit may still wait for data of members.
 func (c *closer) inGrace(row *session.Row) bool {
 	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
+}
+
+// leavesToOthers reports whether a due session is left to other replicas for now. A replica with the session in memory
+// closes the session at once. The other replicas wait one to lastTurn intervals, by chance, so that few of them prepare
+// a session that no replica has in memory.
+func (c *closer) leavesToOthers(ref session.Ref, started time.Time) bool {
+	if !c.isFleet || c.memory.Snapshot(ref) != nil {
+		return false
+	}
+	turn := 1 + maphash.Comparable(c.seed, ref)%lastTurn
+	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(turn)*c.closeEvery()
 }
 
 // prepare returns the first settlement of a session. A session with exchanges and without a row

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -85,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	l.closer = &closer{
 		tools: t, recorder: o.Recorder, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
 		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
-		reward: o.Reward, name: l.reward, changed: &changedTenants{},
+		reward: o.Reward, name: l.reward, changed: &changedTenants{}, isFleet: o.Fleet != nil, seed: maphash.MakeSeed(),
 		samples: &samples{tools: t, backend: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
 	}
 	if o.Fleet != nil {

@@ -22,6 +22,8 @@ import (
 
 var readSessions = flag.Int("reads.sessions", 5000, "counted sessions of BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
 
+const readLessons = 2000
+
 // BenchmarkReads measures the reads of a replica: one tenant with 2,000 lessons in 256 shards on a real server. Each
 // figure is of one operation: the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
 func BenchmarkReads(b *testing.B) {
@@ -89,7 +91,7 @@ func lessonStep(n int) session.Settlement {
 	at := trafficStart().Add(time.Duration(n) * time.Millisecond)
 	a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
 	for k := range 3 {
-		slug := fmt.Sprintf("lesson-%04d", (n*7+k*701)%dayLessons)
+		slug := fmt.Sprintf("lesson-%04d", (n*7+k*701)%readLessons)
 		a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Eps: .5, Injected: (n+k)%2 == 0, Off: .5, C: .5, Propensity: .5})
 	}
 	y := math.Mod(float64(n)*.37, 1)

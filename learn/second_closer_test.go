@@ -50,3 +50,29 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	one.resettle(t.Context())
 	same(t, "settlements after late feedback", one.applied(id).Version, version+1)
 }
+
+// Only the replica with a session in memory prepares the due session. If this replica has stopped, other replicas close
+// the session a few closing intervals later.
+func TestOneReplicaPreparesADueSession(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	first := one.played("first", trial.Assignment{Decided: true, Day: 22740})
+	one.clk.add(closeAge + time.Second)
+	other.be.takeCalls()
+	other.closeDue(t.Context())
+	for _, op := range other.be.takeCalls() {
+		if op == "samples" || op == "settle" {
+			t.Errorf("the other replica calls %q, want no write", op)
+		}
+	}
+	one.closeDue(t.Context())
+	same(t, "settlements of the first session", one.applied(first).Version, 1)
+
+	second := one.played("second", trial.Assignment{Decided: true, Day: 22740})
+	one.stop()
+	one.clk.add(closeAge + time.Minute)
+	other.closeDue(t.Context())
+	same(t, "settlements of the second session", other.applied(second).Version, 1)
+}
