@@ -40,7 +40,7 @@ type Spool struct {
 	Dir     string  `json:"dir,omitempty"` // empty without a directory
 	Bytes   int64   `json:"bytes"`
 	Limit   int64   `json:"limit_bytes"`
-	Waiting int64   `json:"waiting_exchanges"` // in memory, not in the outbox yet
+	Waiting int64   `json:"waiting_exchanges"` // exchanges in memory that are not in the outbox yet
 	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0: none
 }
 
@@ -63,7 +63,7 @@ type Since struct {
 	Redactions  int64            `json:"redactions"`
 	Incomplete  int64            `json:"incomplete"`
 	WriteErrors int64            `json:"write_errors"`
-	Dropped     map[string]int64 `json:"dropped"` // by reason
+	Dropped     map[string]int64 `json:"dropped"` // number of dropped exchanges by reason
 	InMemory    int              `json:"sessions_in_memory"`
 }
 

@@ -162,7 +162,8 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 	var unserved []ast.Node
 	resolve := func(n ast.Node, target *[]byte) {
 		served, ok := l.served(string(*target))
-		if *target = []byte(served); !ok {
+		*target = []byte(served)
+		if !ok {
 			unserved = append(unserved, n)
 		}
 	}

@@ -30,7 +30,7 @@ type rulesView struct {
 	reading    bool // the sessions are being read, and no earlier scan has a file
 	files      []rules.SeenFile
 	registered []rules.Registered
-	rows       map[string]*report.Row // by arm
+	rows       map[string]*report.Row // measurements by arm
 	listed     map[string]bool        // anchors that rows of the page have; html fills the map
 	prices     Prices
 	shown      map[trial.Arm]bool // registered sections that the table of a file has; html fills the map

@@ -128,7 +128,8 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 		}
 		modelPrice, ok := p.Models.PriceOf(x.Model)
 		if !ok {
-			if m.unknown++; !slices.Contains(m.models, x.Model) {
+			m.unknown++
+			if !slices.Contains(m.models, x.Model) {
 				m.models = append(m.models, x.Model)
 			}
 			continue

@@ -101,7 +101,8 @@ func (s *Server) withoutBase(u *url.URL) *url.URL {
 	}
 	out := *u
 	out.RawPath = strings.TrimPrefix(u.RawPath, s.options.Address.Base)
-	if out.Path = path; path == "" {
+	out.Path = path
+	if path == "" {
 		out.Path = "/"
 	}
 	return &out

@@ -204,7 +204,8 @@ func (w *changeQueue) forgetHeld(selects func(session.Echo) bool) {
 	for request, echoes := range w.heldByRequest {
 		remaining := slices.DeleteFunc(echoes, selects)
 		w.heldCount -= len(echoes) - len(remaining)
-		if w.heldByRequest[request] = remaining; len(remaining) == 0 {
+		w.heldByRequest[request] = remaining
+		if len(remaining) == 0 {
 			delete(w.heldByRequest, request)
 		}
 	}

@@ -117,7 +117,8 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 			}
 		}
 		within.After = page.Next
-		if out.Whole = page.Next == ""; out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
+		out.Whole = page.Next == ""
+		if out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}
 	}

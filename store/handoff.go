@@ -86,7 +86,8 @@ func (h *handoff) appendToOutbox() error {
 	rows, buf, undecodable := h.next.documents(h.documents, func(ref session.Ref, exchange string, f func()) bool {
 		return h.deps.guard.On(label.StepSpool, ref, exchange, f)
 	})
-	if h.documents = buf; cap(buf) > maxSpareDocuments {
+	h.documents = buf
+	if cap(buf) > maxSpareDocuments {
 		h.documents = nil
 	}
 	h.deps.tally.DroppedBad.Add(undecodable)

@@ -147,7 +147,8 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
 	s.archive.addFacts(&x, rec)
-	if x.Run = rec.Unit.RunName; rec.Unit.IsRun {
+	x.Run = rec.Unit.RunName
+	if rec.Unit.IsRun {
 		x.Run = rec.Identity.Name
 	}
 	assignment, applied := &rec.Assignment, l.Applied

@@ -164,7 +164,8 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 	e := order.Back()
 	for looks := addLooks; e != nil && looks > 0 && order.Len() >= l.tenantLimit; looks-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
-		if e = e.Prev(); s.pins.Load() > 0 {
+		e = e.Prev()
+		if s.pins.Load() > 0 {
 			order.MoveToFront(s.tenantElement)
 			continue
 		}

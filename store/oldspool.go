@@ -114,7 +114,8 @@ func (o *oldSpool) importState() error {
 	}
 	var ack spoolAck
 	if json.Unmarshal(b, &cursor) == nil { // without a checkpoint every record is delivered again
-		if ack = cursor.Delivered; cursor.Boot == "" || cursor.Boot != outbox.BootID() {
+		ack = cursor.Delivered
+		if cursor.Boot == "" || cursor.Boot != outbox.BootID() {
 			ack = cursor.Safe
 		}
 	} else {

@@ -13,7 +13,7 @@ import (
 type LateOptOut struct {
 	rules  *sample.OptOut
 	list   []sample.Exchange
-	hidden []bool // by exchange
+	hidden []bool // whether each exchange of list is hidden
 	// judged reports that the present patterns judged every exchange of the session before the write, so that
 	// the exchanges that left the store name no opted-out path.
 	judged bool
@@ -80,7 +80,8 @@ func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
 	for i := range l.list {
 		if l.list[i].Turn == turn {
-			if stored = true; l.hidden[i] {
+			stored = true
+			if l.hidden[i] {
 				return true
 			}
 		}

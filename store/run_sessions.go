@@ -16,7 +16,7 @@ type RunSessions struct {
 	Sessions []SessionItem `json:"sessions"`
 	More     int           `json:"more"`    // sessions that are not listed
 	Reward   *float64      `json:"reward"`  // shared reward; null: none
-	Verdict  string        `json:"verdict"` // of the shared reward
+	Verdict  string        `json:"verdict"` // verdict of the shared reward
 }
 
 // Run returns the sessions of a run or of a parent session, or ErrNoSession.

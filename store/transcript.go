@@ -246,7 +246,7 @@ type turnReader struct {
 	archive   *Archive
 	record    *session.Record
 	exchanges []sample.Exchange
-	hidden    []bool // by exchange
+	hidden    []bool // whether each exchange is hidden
 	reading   *sample.Reader
 	redactor  *redact.Redactor
 	next      int // index of the next exchange

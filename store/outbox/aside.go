@@ -221,7 +221,8 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 		}
 		_ = s.Reset()
 		after++
-		if tries++; tries%256 == 0 && b.now().Sub(start) > salvageLimit {
+		tries++
+		if tries%256 == 0 && b.now().Sub(start) > salvageLimit {
 			return nil
 		}
 	}
@@ -242,7 +243,8 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 		}
 		values, placeholders := make([]any, s.ColumnCount()), ""
 		for i := range values {
-			if values[i] = any(s.ColumnText(i)); s.ColumnType(i) == sqlite.TypeInteger {
+			values[i] = any(s.ColumnText(i))
+			if s.ColumnType(i) == sqlite.TypeInteger {
 				values[i] = s.ColumnInt64(i)
 			}
 			placeholders += ", ?"

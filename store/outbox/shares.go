@@ -63,7 +63,8 @@ func (b *Outbox) Crowding(least int64) (tenants []string) {
 	defer b.mu.Unlock()
 	var large, all int64
 	for tenant, n := range b.shares.bytes {
-		if all += n; n >= least {
+		all += n
+		if n >= least {
 			large += n
 			tenants = append(tenants, tenant)
 		}

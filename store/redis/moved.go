@@ -15,7 +15,7 @@ import (
 // reads only the shards that have changed.
 type progress struct {
 	mu            sync.Mutex
-	read          []shardPosition            // of each shard; nil: Moved has not ended yet
+	read          []shardPosition            // position of each shard; nil: Moved has not ended yet
 	own           []map[int64]struct{}       // by shard: numbers of own settlements after read; the caller of Settle has the deltas
 	tenants       map[string]*tenantProgress // tenants that the reader follows
 	changes       int64                      // number of changes of positions of counters

@@ -130,7 +130,8 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 			return n, err
 		}
 		n += deleted
-		if last = p.last; p.end {
+		last = p.last
+		if p.end {
 			break
 		}
 	}

@@ -314,7 +314,8 @@ func listed[T any](ctx context.Context, s *Store, tenant string, within session.
 		from, to := (&walkRange{since: within.Since, until: within.Until}).bounds()
 		var last position
 		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, maxRows)
-		if p.List = list; more {
+		p.List = list
+		if more {
 			p.Next = last.String()
 		}
 		return p

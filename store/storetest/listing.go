@@ -48,7 +48,8 @@ func listingCases() map[string]func(tester, Store) {
 			for {
 				p := newest(t, s, tenantA, of)
 				have = append(have, sessionNumbers(p.List)...)
-				if of.After = p.Next; p.Next == "" {
+				of.After = p.Next
+				if p.Next == "" {
 					break
 				}
 			}
@@ -115,7 +116,8 @@ func listingCases() map[string]func(tester, Store) {
 			total, pages, of := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
 				p := newest(t, s, tenantA, of)
-				if total += len(p.List); len(p.List) > 500 {
+				total += len(p.List)
+				if len(p.List) > 500 {
 					t.Errorf("got a page of %d sessions, want at most 500", len(p.List))
 				}
 				of.After, more = p.Next, p.Next != ""
