@@ -47,7 +47,7 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 }
 
 // WriteHeader implements http.ResponseWriter. Without a Content-Type of the upstream the response
-// gets none: net/http would guess one. A response before the end of the request body closes the
+// gets no Content-Type: net/http would guess a type. A response before the end of the request body closes the
 // connection, because the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
@@ -99,15 +99,15 @@ func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
-	own := r.WithContext(r.Context())
+	bounded := r.WithContext(r.Context())
 	// Without the writer, because the transport reads the body and would set response headers while
 	// an early response of the upstream sets them as well. WriteHeader does the same.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
-	own.Body = w.body
+	bounded.Body = w.body
 	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
 	// response.
 	_ = w.ctl.EnableFullDuplex()
-	return own
+	return bounded
 }
 
 // bodyOf returns the body of a request to precept's own API.

@@ -19,33 +19,33 @@ const maxListedBytes = 16 << 10
 // execute executes one command of the agent, and returns the answer for the agent. A command may do
 // the same as /v1/lessons. The answer to a failed command repeats no text of the command, because
 // the checks may have refused the text.
-func (n lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
+func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	command, text, lines, err := n.command(ctx, c, from)
+	command, text, lines, err := req.command(ctx, c, from)
 	if err != nil {
-		text, result = n.explain(err)
+		text, result = req.explain(err)
 		return writ.Answer(string(c.Verb), false, text), result
 	}
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
 // command returns the command as the answer repeats it, the result in one line, and further lines.
-func (n lessonsRequest) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
+func (req lessonsRequest) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
-		text, lines, err = n.listLines(ctx, c.Words)
+		text, lines, err = req.listLines(ctx, c.Words)
 	case writ.Delete:
-		_, l, missing := n.find(ctx, c.ID)
+		_, l, missing := req.find(ctx, c.ID)
 		if err = missing; err == nil {
 			command, text = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
-			err = n.withdraw(ctx, l.Slug)
+			err = req.withdraw(ctx, l.Slug)
 		}
 	case writ.Create:
 		var l *lesson.Lesson
-		if l, text, err = n.record(ctx, c, from); err == nil {
+		if l, text, err = req.record(ctx, c, from); err == nil {
 			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineLines(l)
 		}
 	}
@@ -54,19 +54,19 @@ func (n lessonsRequest) command(ctx context.Context, c writ.Command, from sessio
 
 // record writes a lesson. The same text under a known signature writes no second lesson; another
 // text replaces the lesson.
-func (n lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
+func (req lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(from.String()))
 	if err != nil {
 		return nil, "", err
 	}
-	p := n.proposal(l)
+	p := req.proposal(l)
 	p.Source = "writ"
-	r, what, err := n.shared.opts.Bank.Record(ctx, p)
+	r, what, err := req.shared.opts.Bank.Record(ctx, p)
 	if err != nil {
 		return nil, "", err
 	}
 	if l = r.Lesson; what != bank.RecordedSame {
-		n.shared.cache.clear()
+		req.shared.cache.clear()
 	}
 	text := map[bank.Recorded]string{
 		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
@@ -109,12 +109,12 @@ func quarantineLines(all ...*lesson.Lesson) []string {
 
 // listLines returns the lessons of the agent that contain the words, one line each. The latest matched
 // lessons come first.
-func (n lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
-	book, err := n.book(ctx)
+func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
+	book, err := req.book(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	views, err := n.all(ctx, words)
+	views, err := req.all(ctx, words)
 	if err != nil {
 		return "", nil, err
 	}
@@ -143,7 +143,7 @@ func (n lessonsRequest) listLines(ctx context.Context, words string) (text strin
 }
 
 // explain returns the reason why a command failed, in words for the agent.
-func (n lessonsRequest) explain(err error) (text, result string) {
+func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"
 	}
@@ -155,7 +155,7 @@ func (n lessonsRequest) explain(err error) (text, result string) {
 	case errors.Is(err, bank.ErrTooMany):
 		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
 	}
-	n.shared.opts.Metrics.FailedOpen(label.StepWrit)
-	n.log.Warn("lesson of an agent could not be written; the agent was asked to try again", "error", err)
+	req.shared.opts.Metrics.FailedOpen(label.StepWrit)
+	req.log.Warn("lesson of an agent could not be written; the agent was asked to try again", "error", err)
 	return "the lessons cannot be written at present; try again later.", "failed"
 }

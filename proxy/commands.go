@@ -137,14 +137,14 @@ func (q *commandQueue) executeAll() {
 // execute executes the commands of one reply.
 func (q *commandQueue) execute(job commandJob) {
 	defer q.pending.end(job.session)
-	n := lessonsRequest{q.lessons, job.set, job.scope, q.lessons.opts.logOf(job.request)}
+	req := lessonsRequest{q.lessons, job.set, job.scope, q.lessons.opts.logOf(job.request)}
 	var answers []string
 	for _, c := range job.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
 		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 			defer cancel()
-			answer, result = n.execute(ctx, c, job.session)
+			answer, result = req.execute(ctx, c, job.session)
 		})
 		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)

@@ -17,15 +17,16 @@ import (
 
 // The bounds of the counts.
 const (
-	maxConsulted  = 50_000
-	saveConsulted = 2 * time.Second
+	maxConsulted  = 50_000          // lessons with a count
+	saveConsulted = 2 * time.Second // interval between two calls of save
 	tallyLimit    = 2 * time.Second // maximum time of one call of the tally
 )
 
 // Tally keeps the counts of all replicas.
 type Tally interface {
-	// Consult adds a batch, once for each name of a batch.
-	Consult(ctx context.Context, batch string, met map[string]bank.Consultation) error
+	// Consult adds counts, by slug. batch names the counts: a second call with the same name adds nothing.
+	Consult(ctx context.Context, batch string, counts map[string]bank.Consultation) error
+	// Consultations returns the counts of lessons.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
@@ -88,6 +89,7 @@ func (c *Consulted) countMatch(slugs []string) {
 	}
 }
 
+// lookup returns the number of matches of a lesson and the time of the newest match.
 func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
 	if c == nil {
 		return 0, time.Time{}

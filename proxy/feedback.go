@@ -25,7 +25,7 @@ type entryAnswer struct {
 	Error   string `json:"error,omitempty"`
 	code    int
 
-	// For a commit, a branch or a pull request: all rated sessions and runs, newest first.
+	// The answer to feedback on a commit, a branch or a pull request has all rated sessions and runs, newest first.
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
 }

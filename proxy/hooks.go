@@ -112,8 +112,8 @@ func (p *Proxy) hook(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent rates the sessions of an event. The time of the
-// entry is the time of the event: events that arrive in another order, or twice, give the same reward.
+// rateEvent rates the sessions of an event. The time of the entry is the time of the event: events that
+// arrive in another order, or twice, give the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{

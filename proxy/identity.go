@@ -82,23 +82,23 @@ func readPart(part string, to any) bool {
 // authenticate returns the identity of a request. With tenancy keys, a key that is not listed is
 // refused in the shape of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
-	c := credentialOf(r)
-	owner := ownerOf(c)
+	credential := credentialOf(r)
+	owner := ownerOf(credential)
 	id := identity{tenant: "default"}
-	if c != "" {
+	if credential != "" {
 		id.credential = sha256.Sum256([]byte(owner))
 	}
 	switch s.cfg.Tenancy {
 	case "by-credential":
-		if c != "" {
+		if credential != "" {
 			m := hmac.New(sha256.New, s.secret)
 			m.Write([]byte(owner))
 			id.tenant = "t-" + hex.EncodeToString(m.Sum(nil)[:12])
 		}
 	case "keys":
-		sum := sha256.Sum256([]byte(c))
+		sum := sha256.Sum256([]byte(credential))
 		id.key = s.keys[hex.EncodeToString(sum[:])]
-		if id.key == nil || c == "" {
+		if id.key == nil || credential == "" {
 			return id, refusal(d, http.StatusUnauthorized, "the API key is not in the keys of precept; ask the operator for a key")
 		}
 		id.tenant = id.key.Tenant
@@ -152,29 +152,29 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
 	}
-	up := id.key.UpstreamKey.Reveal()
-	set := setQueryKey(u, up)
+	upstreamKey := id.key.UpstreamKey.Reveal()
+	set := setQueryKey(u, upstreamKey)
 	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		if h.Get(name) != "" {
-			h.Set(name, up)
+			h.Set(name, upstreamKey)
 			set = true
 		}
 	}
 	if !set || h.Get("Authorization") != "" {
-		h.Set("Authorization", "Bearer "+up)
+		h.Set("Authorization", "Bearer "+upstreamKey)
 	}
 }
 
 // setQueryKey replaces the key in a query without a change of any other byte, and reports whether the query
 // has a key.
-func setQueryKey(u *url.URL, up string) (set bool) {
+func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
 	}
 	pairs := strings.Split(u.RawQuery, "&")
 	for i, p := range pairs {
 		if name, _, _ := strings.Cut(p, "="); name == "key" {
-			pairs[i], set = "key="+url.QueryEscape(up), true
+			pairs[i], set = "key="+url.QueryEscape(key), true
 		}
 	}
 	u.RawQuery = strings.Join(pairs, "&")

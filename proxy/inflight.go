@@ -20,15 +20,16 @@ type inFlight struct {
 // tooMany is the answer to a request beyond limits.requests.
 const tooMany = "precept has limits.requests requests under way; try again in a moment"
 
-// unreadBody bounds the read bytes of a refused request's body. A client that sends this much
-// before it reads finds the answer, and can use the connection again.
-const unreadBody = 256 << 10
+// maxDiscarded bounds the bytes of a refused request's body that precept reads and discards. A client
+// that reads the answer only after it has sent its body then gets the answer, and can use the
+// connection again.
+const maxDiscarded = 256 << 10
 
 // refuseOverLimit returns the error of a request beyond limits.requests.
 func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error {
 	w.limit = lingerTimeout
 	if r.ContentLength != 0 && r.Body != nil {
-		_, _ = io.CopyN(io.Discard, r.Body, unreadBody)
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 	}
 	return refusal(shape, http.StatusServiceUnavailable, tooMany)
 }
@@ -47,9 +48,9 @@ func (c *inFlight) leave() { c.requests.Add(-1) }
 
 // charge is one request's share of a common limit of memory.
 type charge struct {
-	all   *atomic.Int64
-	limit int64
-	bytes int64
+	all   *atomic.Int64 // bytes of all requests
+	limit int64         // maximum of all
+	bytes int64         // bytes of this request
 }
 
 // tryAdd charges n more bytes if the common limit allows the bytes, and reports whether it does.

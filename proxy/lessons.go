@@ -64,22 +64,22 @@ type lessonsRequest struct {
 
 // owns reports whether the agent of the request wrote a lesson. Lessons of other agents are
 // answered as unknown.
-func (n lessonsRequest) owns(l *lesson.Lesson) bool {
-	return l.Scope == n.scope && l.Approval.Source != ""
+func (req lessonsRequest) owns(l *lesson.Lesson) bool {
+	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
 // find returns a lesson of the agent by its id: the slug, or the number that an answer shows.
-func (n lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
-	book, err := n.book(ctx)
+func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
+	book, err := req.book(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if l, ok := book.Get(id); ok && n.owns(l) {
+	if l, ok := book.Get(id); ok && req.owns(l) {
 		return book, l, nil
 	}
 	if number, err := strconv.Atoi(id); err == nil && number > 0 {
 		for _, l := range book.Lessons() {
-			if l.Number == number && n.owns(l) {
+			if l.Number == number && req.owns(l) {
 				return book, l, nil
 			}
 		}
@@ -94,28 +94,28 @@ var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not e
 // often. Writes of this server are visible at once, writes of other servers within a second.
 type bookCache struct {
 	mu   sync.Mutex
-	last *lesson.Book
-	at   time.Time
+	last *lesson.Book // nil: the next call of book reads the bank
+	at   time.Time    // when last was read
 }
 
 // maxBookAge is the age at which bookCache reads the bank again.
 const maxBookAge = time.Second
 
 // book returns the lessons of the bank.
-func (n lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
-	c := &n.shared.cache
+func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
+	c := &req.shared.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && n.shared.opts.Now().Sub(c.at) < maxBookAge {
+	if c.last != nil && req.shared.opts.Now().Sub(c.at) < maxBookAge {
 		return c.last, nil
 	}
-	book, _, err := n.shared.opts.Bank.List(ctx)
+	book, _, err := req.shared.opts.Bank.List(ctx)
 	if err != nil {
-		n.shared.opts.Metrics.FailedOpen(label.StepLessons)
-		n.log.Warn("the lessons could not be read for an agent; the client got a 503", "error", err)
+		req.shared.opts.Metrics.FailedOpen(label.StepLessons)
+		req.log.Warn("the lessons could not be read for an agent; the client got a 503", "error", err)
 		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read at the moment; try again")
 	}
-	c.last, c.at = book, n.shared.opts.Now()
+	c.last, c.at = book, req.shared.opts.Now()
 	return book, nil
 }
 
@@ -125,26 +125,26 @@ func (c *bookCache) clear() {
 	c.last = nil
 }
 
-func (n lessonsRequest) get(c echo.Context) error {
-	book, l, err := n.find(c.Request().Context(), c.Param("id"))
+func (req lessonsRequest) get(c echo.Context) error {
+	book, l, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	n.shared.opts.Consulted.refresh(c.Request().Context(), []string{l.Slug})
-	return c.JSON(http.StatusOK, n.view(book, l))
+	req.shared.opts.Consulted.refresh(c.Request().Context(), []string{l.Slug})
+	return c.JSON(http.StatusOK, req.view(book, l))
 }
 
 // view returns the JSON form of a lesson for its author.
-func (n lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
+func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	v := apiLesson{
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
 		Keywords: l.Trigger.Keywords,
 	}
-	if state, ok := book.StateAt(l.Slug, n.shared.opts.Now()); ok {
+	if state, ok := book.StateAt(l.Slug, req.shared.opts.Now()); ok {
 		v.State = state
 	}
 	var seen time.Time
-	if v.HitCount, seen = n.shared.opts.Consulted.lookup(l.Slug); !seen.IsZero() {
+	if v.HitCount, seen = req.shared.opts.Consulted.lookup(l.Slug); !seen.IsZero() {
 		v.LastSeenAt = &seen
 	}
 	for _, t := range l.Trigger.Targets {
@@ -154,7 +154,7 @@ func (n lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 }
 
 // list answers with the lessons of the agent, the latest matched first, one page at a time.
-func (n lessonsRequest) list(c echo.Context) error {
+func (req lessonsRequest) list(c echo.Context) error {
 	limit := defaultPageSize
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
@@ -162,7 +162,7 @@ func (n lessonsRequest) list(c echo.Context) error {
 			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
 		}
 	}
-	all, err := n.all(c.Request().Context(), c.QueryParam("q"))
+	all, err := req.all(c.Request().Context(), c.QueryParam("q"))
 	if err != nil {
 		return err
 	}
@@ -181,22 +181,22 @@ func (n lessonsRequest) list(c echo.Context) error {
 }
 
 // all returns the lessons of the agent whose text contains q, the latest matched first.
-func (n lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
-	book, err := n.book(ctx)
+func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
+	book, err := req.book(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []*lesson.Lesson
 	var slugs []string
 	for _, l := range book.Lessons() {
-		if n.owns(l) && matchesText(l, q) {
+		if req.owns(l) && matchesText(l, q) {
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}
-	n.shared.opts.Consulted.refresh(ctx, slugs)
+	req.shared.opts.Consulted.refresh(ctx, slugs)
 	all := make([]apiLesson, 0, len(found))
 	for _, l := range found {
-		all = append(all, n.view(book, l))
+		all = append(all, req.view(book, l))
 	}
 	recent := func(v *apiLesson) time.Time {
 		if v.LastSeenAt != nil {
@@ -216,62 +216,62 @@ func matchesText(l *lesson.Lesson, q string) bool {
 }
 
 // create answers a request for a new lesson.
-func (n lessonsRequest) create(c echo.Context) error {
-	w, err := readLessonBody(c)
+func (req lessonsRequest) create(c echo.Context) error {
+	posted, err := readLessonBody(c)
 	if err != nil {
 		return err
 	}
-	if w.Signature == nil || w.LessonText == nil {
+	if posted.Signature == nil || posted.LessonText == nil {
 		return refusal(wire.None, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
 	}
-	l, err := w.applyTo(newLesson(originOf(c.Request())))
+	l, err := posted.applyTo(newLesson(originOf(c.Request())))
 	if err != nil {
 		return err
 	}
-	if l, err = n.write(c.Request().Context(), n.proposal(l), nil); err != nil {
-		return n.httpError(c, err)
+	if l, err = req.write(c.Request().Context(), req.proposal(l), nil); err != nil {
+		return req.httpError(c, err)
 	}
-	return c.JSON(http.StatusCreated, n.view(lesson.NewBook(nil), l))
+	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
 // update answers a change of a lesson. Fields that the body lacks keep their value.
-func (n lessonsRequest) update(c echo.Context) error {
-	_, old, err := n.find(c.Request().Context(), c.Param("id"))
+func (req lessonsRequest) update(c echo.Context) error {
+	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	w, err := readLessonBody(c)
+	posted, err := readLessonBody(c)
 	if err != nil {
 		return err
 	}
 	text := lessonText(old)
-	if w.LessonText == nil {
-		w.LessonText = &text
+	if posted.LessonText == nil {
+		posted.LessonText = &text
 	}
-	if w.Keywords == nil && w.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
-		w.Keywords = &[]string{} // the keywords were the old signature: the new signature replaces them
+	if posted.Keywords == nil && posted.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
+		posted.Keywords = &[]string{} // the keywords were the old signature: the new signature replaces them
 	}
-	l, err := w.applyTo(old.Clone())
+	l, err := posted.applyTo(old.Clone())
 	if err != nil {
 		return err
 	}
-	if l, err = n.write(c.Request().Context(), n.proposal(l), old); err != nil {
-		return n.httpError(c, err)
+	if l, err = req.write(c.Request().Context(), req.proposal(l), old); err != nil {
+		return req.httpError(c, err)
 	}
-	return c.JSON(http.StatusOK, n.view(lesson.NewBook(nil), l))
+	return c.JSON(http.StatusOK, req.view(lesson.NewBook(nil), l))
 }
 
-func (n lessonsRequest) remove(c echo.Context) error {
-	if err := n.withdraw(c.Request().Context(), c.Param("id")); err != nil {
-		return n.httpError(c, err)
+func (req lessonsRequest) remove(c echo.Context) error {
+	if err := req.withdraw(c.Request().Context(), c.Param("id")); err != nil {
+		return req.httpError(c, err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 // proposal returns the proposal of an agent. With writ.trust own, the lesson takes effect for the
 // agent itself.
-func (n lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
-	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
+func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
+	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, Own: req.set.cfg.Writ.Trust == "own"}
 }
 
 // newLesson returns an empty lesson with its evidence.
@@ -283,35 +283,35 @@ func newLesson(conversation string) *lesson.Lesson {
 
 // write writes a lesson to the bank and returns the stored lesson. The lesson replaces old, if old
 // is not nil.
-func (n lessonsRequest) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
+func (req lessonsRequest) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
 	var r bank.Result
 	var err error
 	if old == nil {
-		r, err = n.shared.opts.Bank.Propose(ctx, p)
+		r, err = req.shared.opts.Bank.Propose(ctx, p)
 	} else {
-		r, err = n.shared.opts.Bank.Revise(ctx, old.Slug, p)
+		r, err = req.shared.opts.Bank.Revise(ctx, old.Slug, p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n.shared.cache.clear()
+	req.shared.cache.clear()
 	return r.Lesson, nil
 }
 
 // withdraw removes a lesson of the agent from the bank.
-func (n lessonsRequest) withdraw(ctx context.Context, slug string) error {
-	_, l, err := n.find(ctx, slug)
+func (req lessonsRequest) withdraw(ctx context.Context, slug string) error {
+	_, l, err := req.find(ctx, slug)
 	if err == nil {
-		err = n.shared.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent)
+		err = req.shared.opts.Bank.Withdraw(ctx, l.Slug, req.scope, req.scope.Agent)
 	}
 	if err == nil {
-		n.shared.cache.clear()
+		req.shared.cache.clear()
 	}
 	return err
 }
 
 // httpError translates an error of the bank to HTTP.
-func (n lessonsRequest) httpError(c echo.Context, err error) error {
+func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	if own, ok := errors.AsType[*problem](err); ok {
 		return own
 	}
@@ -331,8 +331,8 @@ func (n lessonsRequest) httpError(c echo.Context, err error) error {
 		c.Response().Header().Set("Retry-After", "600")
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
-	n.shared.opts.Metrics.FailedOpen(label.StepLessons)
-	n.log.Warn("a lesson of an agent could not be written; the client got a 503", "error", err)
+	req.shared.opts.Metrics.FailedOpen(label.StepLessons)
+	req.log.Warn("a lesson of an agent could not be written; the client got a 503", "error", err)
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 

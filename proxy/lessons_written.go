@@ -25,15 +25,15 @@ type lessonBody struct {
 }
 
 func readLessonBody(c echo.Context) (lessonBody, error) {
-	var w lessonBody
+	var posted lessonBody
 	body, err := bodyOf(c, maxLessonBytes, "the body of a lesson may have 256 KiB")
 	if err != nil {
-		return w, err
+		return posted, err
 	}
-	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {
-		return w, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
+	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil {
+		return posted, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
 	}
-	return w, nil
+	return posted, nil
 }
 
 // lessonText returns the client's text, byte for byte.
@@ -46,7 +46,7 @@ func lessonText(l *lesson.Lesson) string {
 
 // applyTo writes the fields of the request into a lesson, and drops the raw text, so that the lesson
 // is formatted again.
-func (w *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
+func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 	bounded := func(what string, text *string, limit int) error {
 		if text == nil {
 			return nil
@@ -56,25 +56,25 @@ func (w *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 		}
 		return nil
 	}
-	if err := errors.Join(bounded("signature", w.Signature, writ.MaxSignature), bounded("lesson_text", w.LessonText, writ.MaxText)); err != nil {
+	if err := errors.Join(bounded("signature", b.Signature, writ.MaxSignature), bounded("lesson_text", b.LessonText, writ.MaxText)); err != nil {
 		return nil, err
 	}
-	if w.Signature != nil {
-		l.Title = *w.Signature
+	if b.Signature != nil {
+		l.Title = *b.Signature
 	}
-	if w.Keywords != nil {
-		l.Trigger.Keywords = *w.Keywords
+	if b.Keywords != nil {
+		l.Trigger.Keywords = *b.Keywords
 	}
 	if len(l.Trigger.Keywords) == 0 {
 		l.Trigger.Keywords = []string{l.Title}
 	}
-	if w.Targets != nil {
+	if b.Targets != nil {
 		l.Trigger.Targets = nil
-		for _, t := range *w.Targets {
+		for _, t := range *b.Targets {
 			l.Trigger.Targets = append(l.Trigger.Targets, lesson.Target(t))
 		}
 	}
 	l.Raw, l.Trigger.Description = "", "An agent's own lesson: "+l.Title
-	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), lesson.Sections(l.Title, l.Trigger.Description, *w.LessonText, "")
+	l.Advice, l.Body = strings.TrimSpace(*b.LessonText), lesson.Sections(l.Title, l.Trigger.Description, *b.LessonText, "")
 	return l, nil
 }

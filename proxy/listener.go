@@ -8,14 +8,19 @@ import (
 	"time"
 )
 
-// maxConnections bounds the open connections: each takes some ten kilobytes, also without a request. The
-// store, the outbox and the lessons need filesElsewhere files.
-const maxConnections, filesElsewhere = 32 << 10, 64
+// maxConnections bounds the open connections: each connection takes some ten kilobytes, even without a
+// request.
+const maxConnections = 32 << 10
+
+// filesElsewhere is the number of files that the store, the outbox and the lessons need.
+const filesElsewhere = 64
 
 // minIdleTime is the time since the start or the last response of a connection after which the listener may
-// close the connection. Earlier, the next request is probably on its way and would be lost. slotRetry is
-// the pause between two attempts to free a slot.
-const minIdleTime, slotRetry = time.Second, 50 * time.Millisecond
+// close the connection. Earlier, the next request is probably on its way and would be lost.
+const minIdleTime = time.Second
+
+// slotRetry is the pause between two attempts to free a slot.
+const slotRetry = 50 * time.Millisecond
 
 // LimitListener bounds the connections of clients, so that enough files are left for connections to
 // upstreams. At the bound, the listener closes the connection with the longest idle time. While all
@@ -30,7 +35,7 @@ type LimitListener struct {
 
 	mu       sync.Mutex
 	idle     list.List                  // *idleConn values, the longest idle first
-	elements map[net.Conn]*list.Element // the element of idle
+	elements map[net.Conn]*list.Element // the elements of idle, by connection
 }
 
 // idleConn is a connection without a request.
@@ -55,25 +60,25 @@ func newLimitListener(l net.Listener, now func() time.Time, maxConns int, minIdl
 }
 
 // Accept implements net.Listener.
-func (d *LimitListener) Accept() (net.Conn, error) {
-	c, err := d.Listener.Accept()
+func (l *LimitListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case d.slots <- struct{}{}:
-		return &limitedConn{Conn: c, listener: d}, nil
+	case l.slots <- struct{}{}:
+		return &limitedConn{Conn: c, listener: l}, nil
 	default:
 	}
 	retry := time.NewTicker(slotRetry)
 	defer retry.Stop()
 	for {
-		d.closeLongestIdle()
+		l.closeLongestIdle()
 		select {
-		case d.slots <- struct{}{}:
-			return &limitedConn{Conn: c, listener: d}, nil
+		case l.slots <- struct{}{}:
+			return &limitedConn{Conn: c, listener: l}, nil
 		case <-retry.C:
-		case <-d.done:
+		case <-l.done:
 			_ = c.Close()
 			return nil, net.ErrClosed
 		}
@@ -81,30 +86,30 @@ func (d *LimitListener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (d *LimitListener) Close() error {
-	d.once.Do(func() { close(d.done) })
-	return d.Listener.Close()
+func (l *LimitListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
 }
 
 // Watch implements http.Server.ConnState.
-func (d *LimitListener) Watch(c net.Conn, state http.ConnState) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.elements[c]; e != nil {
-		d.idle.Remove(e)
-		delete(d.elements, c)
+func (l *LimitListener) Watch(c net.Conn, state http.ConnState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.elements[c]; e != nil {
+		l.idle.Remove(e)
+		delete(l.elements, c)
 	}
 	if state == http.StateNew || state == http.StateIdle {
-		d.elements[c] = d.idle.PushBack(idleConn{c, d.now()})
+		l.elements[c] = l.idle.PushBack(idleConn{c, l.now()})
 	}
 }
 
-// CloseWhenFull closes each connection with its response while few more can be opened. The response
-// has the header Connection: close, so the client opens another connection for its next request and
-// loses none.
-func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
+// CloseWhenFull closes each connection after its response while at most an eighth of the slots is free.
+// The response has the header Connection: close, so the client opens another connection for its next
+// request, and no request is lost.
+func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if maxConns := cap(d.slots); len(d.slots) >= maxConns-maxConns/8 {
+		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -112,19 +117,19 @@ func (d *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 }
 
 // closeLongestIdle closes the connection with the longest idle time, if that time exceeds minIdle.
-func (d *LimitListener) closeLongestIdle() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.idle.Front()
+func (l *LimitListener) closeLongestIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.idle.Front()
 	if e == nil {
 		return
 	}
 	c := e.Value.(idleConn) //nolint:errcheck,forcetypeassert // the list holds idleConn only
-	if d.now().Sub(c.since) < d.minIdle {
+	if l.now().Sub(c.since) < l.minIdle {
 		return
 	}
-	d.idle.Remove(e)
-	delete(d.elements, c.Conn)
+	l.idle.Remove(e)
+	delete(l.elements, c.Conn)
 	_ = c.Close()
 }
 
@@ -136,7 +141,7 @@ type limitedConn struct {
 }
 
 // Close implements net.Conn.
-func (g *limitedConn) Close() error {
-	g.once.Do(func() { <-g.listener.slots })
-	return g.Conn.Close()
+func (c *limitedConn) Close() error {
+	c.once.Do(func() { <-c.listener.slots })
+	return c.Conn.Close()
 }

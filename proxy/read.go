@@ -42,9 +42,9 @@ type inspected struct {
 // outgoing is the request to the upstream.
 type outgoing struct {
 	url          *url.URL      // set by accept, as are the next fields
-	target       *target       //
+	target       *target       // the configured upstream
 	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
-	inbound      *http.Request // the server's own request, which receives trailers without an announcement
+	inbound      *http.Request // the request as the server made it; net/http adds unannounced trailers here only
 	uncompressed bool          // request a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
 	span         *trace.Span   // nil: the client's trace headers are forwarded unchanged

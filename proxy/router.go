@@ -201,11 +201,11 @@ func (p *Proxy) Ready() (string, error) {
 }
 
 func (p *Proxy) ready(c echo.Context) error {
-	how, err := p.Ready()
+	state, err := p.Ready()
 	if err != nil {
 		return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 	}
-	return c.String(http.StatusOK, how+"\n")
+	return c.String(http.StatusOK, state+"\n")
 }
 
 // problem is precept's answer to a client in place of a response of the upstream.

@@ -39,8 +39,8 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	if err := s.upstreams(old); err != nil {
 		return nil, err
 	}
-	for what, name := range c.Route() {
-		s.routes[what] = s.targets[name]
+	for dialect, name := range c.Route() {
+		s.routes[dialect] = s.targets[name]
 	}
 	for i := range c.Keys {
 		s.keys[c.Keys[i].KeySHA256] = &c.Keys[i]

@@ -14,7 +14,7 @@ import (
 	"precept/internal/wire"
 )
 
-// reply is the tap's view of the upstream's reply.
+// reply is the part of the upstream's reply that a turn keeps.
 type reply struct {
 	status   int
 	first    time.Time         // time at which the headers arrived

@@ -20,17 +20,17 @@ type turn struct {
 	set         *settings // the configuration at the start of the turn
 	book        *lesson.Book
 	w           *clientWriter  // holds the id of the request
-	in          incoming       // set by read and parse
+	in          incoming       // set by accept, read and parse
 	forward     forwarding     // sends the request and reads the reply; uses the buffers of the request until release
-	out         outgoing       // set by read; splice replaces the body
+	out         outgoing       // set by accept and read; splice replaces the body
 	skip        string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
 	query   resolve.Query  // set by resolve; the claims of the request
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	draft   *draft         // set by begin; nil: the turn leaves no record
-	reply   reply          // set by the tap
+	draft   *draft         // set by draftExchange; nil: the turn leaves no record
+	reply   reply          // set by the methods of tap.go
 	phase   phase
 }
 
@@ -113,7 +113,8 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	t.name()
 	t.runStep(label.StepBegin, t.draftExchange)
 
-	// Forward: the tap, which is the turn itself, sees the reply before the client does.
+	// Forward: the turn is the observer of the forwarding (tap.go), and sees the reply before the client
+	// does.
 	t.forward.serve()
 	return nil
 }

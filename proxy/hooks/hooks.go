@@ -73,8 +73,8 @@ func (e *Event) ID(service Service) string {
 // maxAge is the largest difference between the time of a signed delivery of GitLab and the clock.
 const maxAge = 5 * time.Minute
 
-// Claimed reports whether a delivery carries a signature or a token at all, so that other deliveries
-// cost neither a body nor a digest.
+// Claimed reports whether a delivery has a signature or a token, valid or not. The caller refuses other
+// deliveries without reading the body.
 func Claimed(service Service, h http.Header) bool {
 	if service == GitHub {
 		_, ok := signatureOfGitHub(h)
@@ -169,11 +169,13 @@ func group(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	return list
 }
 
+// commit returns the reference of a commit.
 func commit(hash, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) { return work.OfCommit(hash, work.CleanPath(repository)) }
 }
 
-// branch returns the reference of a branch. The default branch of a repository belongs to everyone.
+// branch returns the reference of a branch. ok is false for the default branch of a repository, because
+// many sessions work on it.
 func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.OfBranch(name, work.CleanPath(repository))
@@ -181,6 +183,7 @@ func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	}
 }
 
+// request returns the reference of a pull request or a merge request.
 func request(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		return work.OfPullRequest(work.CleanPath(repository), strconv.Itoa(number))
@@ -270,7 +273,7 @@ func between(text, begin, end string) string {
 	return rest
 }
 
-// parseTime reads a time of GitHub or GitLab.
+// parseTime returns the first valid time among texts of GitHub or GitLab, zero for none.
 func parseTime(texts ...string) time.Time {
 	for _, text := range texts {
 		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {

@@ -187,13 +187,14 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	return res
 }
 
-// SideOf reports whether a request is a side request of the session, and why. Lock the record.
+// SideOf reports whether a request is a side request of the session, and why. The caller holds the lock
+// of rec.
 func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
 	return rec.Side(q.Request, q.Claim, r.signs)
 }
 
 // AddTurn adds a turn of the conversation to the quotes, so that a later request which quotes the turn is
-// recognised. Lock the record.
+// recognised. The caller holds the lock of rec.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }

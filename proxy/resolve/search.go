@@ -66,8 +66,8 @@ func (s *search) catchUp() {
 }
 
 // findLost replaces a temporary session by the session of the conversation, as soon as the backend
-// returns the owner of the items. The temporary session had none of the lessons of the session, so the
-// session leaves the experiment.
+// returns the owner of the items. The temporary session had none of the lessons of the
+// conversation, so the session of the conversation leaves the experiment.
 func (s *search) findLost() bool {
 	standIn := s.res.Session
 	standIn.Record.Mutex.Lock()

@@ -20,10 +20,10 @@ import (
 
 // The retries of a batch that the collector could not accept at the moment.
 const (
-	attempts    = 4
-	firstPause  = time.Second
-	mostAnswer  = 64 << 10 // bytes of a response that are read
-	mostMessage = 200      // bytes of an error text of the collector that reach the log
+	attempts        = 4           // including the first
+	firstPause      = time.Second // before the second attempt; each further pause is twice as long
+	maxAnswerBytes  = 64 << 10    // bytes of a response that are read
+	maxMessageBytes = 200         // bytes of an error text of the collector that reach the log
 )
 
 // client sends batches of spans. The HTTP client of the SDK imports gRPC, 1.8 MB of unused code;
@@ -32,9 +32,9 @@ type client struct {
 	url     string
 	headers http.Header
 	http    *http.Client
-	life    context.Context // ends when no more batches may be sent
-	cut     context.CancelFunc
-	hurried chan struct{} // closed: no batch is retried
+	life    context.Context    // ends when no more batches may be sent
+	cut     context.CancelFunc // ends life
+	hurried chan struct{}      // closed: no batch is retried
 }
 
 func newClient(endpoint string, headers http.Header) (*client, error) {
@@ -139,7 +139,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 		return &busy{err: fmt.Errorf("send spans: %w", err)}
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	switch {
 	case res.StatusCode/100 == 2 && err == nil:
 		return partial(answer)
@@ -164,7 +164,7 @@ func partial(answer []byte) error {
 			r.spans = int64(n.number)
 		}
 		for _, m := range fieldsOf(inner.bytes, 2) {
-			r.message = string(m.bytes[:min(len(m.bytes), mostMessage)])
+			r.message = string(m.bytes[:min(len(m.bytes), maxMessageBytes)])
 		}
 	}
 	if r.spans <= 0 {
@@ -173,6 +173,7 @@ func partial(answer []byte) error {
 	return r
 }
 
+// value is the value of one field of a protobuf message: bytes or a number, by the type of the field.
 type value struct {
 	bytes  []byte
 	number uint64

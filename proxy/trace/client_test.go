@@ -166,7 +166,7 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 		"of a later version": {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
 		"cut":                {partialResponse(2, "too old")[:4], ""},
 		"no message":         {[]byte("<html>"), ""},
-		"long":               {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", mostMessage)},
+		"long":               {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
 		if err := partial(k.answer); err != nil {
