@@ -17,9 +17,9 @@ import (
 // validator checks the values of a decoded configuration. The decoder has reported values of a wrong type.
 type validator struct {
 	config  *Config
-	given   map[string]string
-	decoded Faults
-	faults  Faults
+	given   map[string]string      // source of each given key
+	decoded Faults                 // faults of the decoder
+	faults  Faults                 // faults of the validator
 	redis   func(url string) error // parses an address of Redis; nil: any address is valid
 }
 
@@ -150,16 +150,16 @@ func isSHA256(text string) bool {
 // storeAddress checks a path or an address of Redis. The function redis of the store parses the address, so
 // that every address that the check accepts is also valid at the start.
 func (v *validator) storeAddress(path, value string) {
-	const scheme = "is not an address that precept supports; write a path, or redis://host:6379/0"
+	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	bank := path == "lessons"
 	kind, rest, ok := strings.Cut(value, "://")
 	switch {
 	case !ok:
-		v.must(value == "" || isPath(value), path, "", scheme)
+		v.must(value == "" || isPath(value), path, "", problem)
 	case kind == "sqlite" || kind == "sqlite3" || kind == "file":
 		v.fault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+barePath(rest))
 	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, kind):
-		v.fault(path, kind+"://", scheme)
+		v.fault(path, kind+"://", problem)
 	case bank && strings.Contains(rest, "@"):
 		v.fault(path, kind+"://",
 			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// addresses checks the listen addresses.
 func (v *validator) addresses() {
 	c := v.config
 	dataOK, adminOK := v.address("listen", c.Listen), v.address("admin.listen", c.Admin.Listen)
@@ -22,12 +23,12 @@ func (v *validator) addresses() {
 // address checks a listen address in the form host:port, and reports whether the address is valid.
 func (v *validator) address(path, value string) (ok bool) {
 	host, port, err := net.SplitHostPort(value)
-	n, noPort := strconv.ParseUint(port, 10, 16)
+	n, portErr := strconv.ParseUint(port, 10, 16)
 	problem := ""
 	switch {
 	case err != nil:
 		problem = "is not an address; write host:port, such as 127.0.0.1:8080"
-	case noPort != nil || n == 0 && port != "0":
+	case portErr != nil || n == 0 && port != "0":
 		problem = "has no port from 0 to 65535; write host:port, such as 127.0.0.1:8080"
 	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
 		problem = "has no host before its port; write host:port, such as 127.0.0.1:8080"
@@ -38,7 +39,7 @@ func (v *validator) address(path, value string) (ok bool) {
 	return problem == ""
 }
 
-// validPort reports whether a URL has no port, or one that exists.
+// validPort reports whether a URL has no port, or a port from 1 to 65535.
 func validPort(u *url.URL) bool {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && n > 0

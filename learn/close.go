@@ -172,7 +172,8 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		}
 	}
 	out := feedback.Reward(withoutLate(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
-	if rec.Assignment.Reward = c.name; c.name == defaultReward {
+	rec.Assignment.Reward = c.name
+	if c.name == defaultReward {
 		rec.Assignment.Reward = ""
 	}
 	deltas := atClosing(c.beliefs.chooserAtClosing(row.Tenant), rec, out)
@@ -197,7 +198,8 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
 	a := &rec.Assignment
 	c.Admit(a)
-	if a.First = nil; out.OK {
+	a.First = nil
+	if out.OK {
 		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
 	a.Observe(rec.Thread.Tally)

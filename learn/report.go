@@ -97,7 +97,8 @@ func CountOpen(ctx context.Context, backend interface {
 				open.Sessions++
 			}
 		}
-		if seen += len(rows); len(rows) < closeBatch {
+		seen += len(rows)
+		if len(rows) < closeBatch {
 			break
 		}
 		if seen >= maxOpenCounted {

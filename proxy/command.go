@@ -65,7 +65,8 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, from sessi
 	if err != nil {
 		return nil, "", err
 	}
-	if l = r.Lesson; what != bank.RecordedSame {
+	l = r.Lesson
+	if what != bank.RecordedSame {
 		req.shared.cache.clear()
 	}
 	text := map[bank.Recorded]string{

@@ -83,7 +83,8 @@ func (c *Consulted) countMatch(slugs []string) {
 			continue
 		}
 		c.counts[s] = c.counts[s].Add(once)
-		if c.dirty = true; c.tally != nil {
+		c.dirty = true
+		if c.tally != nil {
 			c.unsent[s] = c.unsent[s].Add(once)
 		}
 	}

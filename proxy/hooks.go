@@ -151,7 +151,8 @@ type refusedHooks struct {
 func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count++; !r.written.IsZero() && now.Sub(r.written) < logEvery {
+	r.count++
+	if !r.written.IsZero() && now.Sub(r.written) < logEvery {
 		return
 	}
 	log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets",

@@ -106,8 +106,11 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 			detect = trial.EffectOf(100 * detect)
 		}
 		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.MinTrialPicks(f.Epsilon))
-	} else if f.Detect = trial.DetectableEffect(g.Picks, g.Power, level, g.Epsilon, f.Variance); relative {
-		f.Detect = trial.Change(f.Detect) / 100
+	} else {
+		f.Detect = trial.DetectableEffect(g.Picks, g.Power, level, g.Epsilon, f.Variance)
+		if relative {
+			f.Detect = trial.Change(f.Detect) / 100
+		}
 	}
 	f.cost(r, row)
 	if relative {

@@ -189,7 +189,8 @@ func bounds(s trial.Stratum) (lo, hi float64) {
 	for arm := range 2 {
 		rewarded := float64(s.RewardedOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), rewarded)
-		if lowest[arm], highest[arm] = 0, 1; n > 0 {
+		lowest[arm], highest[arm] = 0, 1
+		if n > 0 {
 			y := math.Min(s.Y[arm], rewarded)
 			lowest[arm], highest[arm] = y/n, (y+n-rewarded)/n
 		}

@@ -46,8 +46,8 @@ func NewCounters() *Counters {
 // Deltas of fields that are not counters of a trial are ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
-		var n int
-		if n = SameScope(ds); strings.HasPrefix(ds[0].Key.Scope, lookMark) {
+		n := SameScope(ds)
+		if strings.HasPrefix(ds[0].Key.Scope, lookMark) {
 			c.addEntries(ds[0].Key.Scope, ds[:n])
 		} else if ds[0].Key.Scope == "" || IsArm(ds[0].Key.Scope) {
 			c.addScope(ds[0].Key.Scope, ds[:n])

@@ -47,7 +47,7 @@ type circle struct {
 	server     *server.Server
 	flags      demoFlags
 	play       *demo.Circle
-	admin      string
+	admin      string // URL of the dashboard
 }
 
 // show plays the circle on a server, step by step.
@@ -178,8 +178,8 @@ func (c *circle) proposePoison(ctx context.Context, say func(string, ...any)) er
 
 // approve approves a lesson, as a person does on the dashboard.
 func (c *circle) approve(ctx context.Context, slug string) error {
-	asked := adminClient{c.admin, c.server.Token()}
-	if err := asked.do(ctx, http.MethodPost, "/api/lessons/"+slug+"/approve", nil, func(io.Reader) error { return nil }); err != nil {
+	client := adminClient{c.admin, c.server.Token()}
+	if err := client.do(ctx, http.MethodPost, "/api/lessons/"+slug+"/approve", nil, func(io.Reader) error { return nil }); err != nil {
 		return fmt.Errorf("approving %s: %w", slug, err)
 	}
 	return nil

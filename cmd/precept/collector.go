@@ -15,10 +15,10 @@ import (
 // objects, of which a server with thousands of lessons has many after the start. With a limit just above the
 // live heap the collector would run without end.
 type collectorBounds struct {
-	mostGrowth  int    // maximum growth in percent, for a small heap
-	leastGrowth int    // minimum growth in percent, for a large heap
-	leastGoal   uint64 // bytes up to which a small heap may grow
-	mostSlack   uint64 // bytes of growth of a heap between small and large
+	maxGrowth int    // maximum growth in percent, for a small heap
+	minGrowth int    // minimum growth in percent, for a large heap
+	minGoal   uint64 // bytes up to which a small heap may grow
+	maxSlack  uint64 // bytes of growth of a heap between small and large
 }
 
 // serverBounds returns the bounds of a server and of all verbs that do not call keepHeapSmall.
@@ -30,20 +30,20 @@ func readerBounds() collectorBounds { return collectorBounds{100, 10, 32 << 20, 
 
 // growth returns the growth limit in percent for a heap with the given live bytes.
 func (b collectorBounds) growth(live uint64) int {
-	slack := b.mostSlack
-	if live < b.leastGoal {
-		slack = max(slack, b.leastGoal-live)
+	slack := b.maxSlack
+	if live < b.minGoal {
+		slack = max(slack, b.minGoal-live)
 	}
 	percent := int(slack * 100 / max(live, 1)) //nolint:gosec // far below the largest integer
-	return min(max(percent, b.leastGrowth), b.mostGrowth)
+	return min(max(percent, b.minGrowth), b.maxGrowth)
 }
 
 // tuneCollector applies serverBounds for the life of the process, unless GOGC is set.
 func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		b := serverBounds()
-		debug.SetGCPercent(b.mostGrowth)
-		b.afterCollection(b.mostGrowth)
+		debug.SetGCPercent(b.maxGrowth)
+		b.afterCollection(b.maxGrowth)
 	}
 }
 
@@ -85,13 +85,13 @@ func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 		return func() {}
 	}
 	b := readerBounds()
-	previous := debug.SetGCPercent(b.mostGrowth)
+	previous := debug.SetGCPercent(b.maxGrowth)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(readerEvery)
 		defer tick.Stop()
-		for last := b.mostGrowth; ; {
+		for last := b.maxGrowth; ; {
 			select {
 			case <-stop:
 				return

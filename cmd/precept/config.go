@@ -209,20 +209,20 @@ const optOutEvery = 10 * time.Second
 func (f *configFlags) optOutReader(w *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	last, err := server.OptOutOf(cfg)
-	read, fault := w.tools.Now(), ""
+	readAt, fault := w.tools.Now(), ""
 	return func() *sample.OptOut {
 		mu.Lock()
 		defer mu.Unlock()
 		now := w.tools.Now()
-		if now.Sub(read) < optOutEvery {
+		if now.Sub(readAt) < optOutEvery {
 			return last
 		}
-		read = now
+		readAt = now
 		next, err := f.source(w, true).Load()
 		if err == nil {
-			var rules *sample.OptOut
-			if rules, err = server.OptOutOf(next); err == nil {
-				last, fault = rules, ""
+			var optOut *sample.OptOut
+			if optOut, err = server.OptOutOf(next); err == nil {
+				last, fault = optOut, ""
 				return last
 			}
 		}

@@ -147,11 +147,11 @@ func (w *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
-	play := demo.NewWorld(f.seed)
-	model := demo.NewUpstream(play)
-	return withModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
-		d := &fleetDemo{invocation: f.inJSON(w), results: w.out, flags: f, world: play, model: model}
-		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: play.Effect}
+	world := demo.NewWorld(f.seed)
+	model := demo.NewUpstream(world)
+	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
+		d := &fleetDemo{invocation: f.inJSON(w), results: w.out, flags: f, world: world, model: model}
+		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: world.Effect}
 		return withServer(ctx, o, f, d.invocation.out, d.play)
 	})
 }

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	rulesShare  = 0.5
-	rulesMargin = 0.05
-	rulesFactor = 1.07 // sessions per pick, because control sessions have no picks
-	rulesLeast  = 40   // sessions of a round
-	rulesMore   = 50   // further sessions when a round needs them
-	rulesWait   = 6 * time.Second
-	rulesPoll   = 50 * time.Millisecond
+	rulesShare  = 0.5                   // --share of rules measure
+	rulesMargin = 0.05                  // --margin of rules propose
+	rulesFactor = 1.07                  // sessions per pick, because control sessions have no picks
+	rulesMin    = 40                    // minimum sessions of a round
+	rulesMore   = 50                    // further sessions when a round needs them
+	rulesWait   = 6 * time.Second       // maximum wait for the verdicts of a round
+	rulesPoll   = 50 * time.Millisecond // interval between two looks at the registry
 )
 
 // rulesDemo is one run of `precept demo --rules`.
@@ -51,7 +51,7 @@ func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
 		d := &rulesDemo{invocation: f.inJSON(w), results: w.out, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
-		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesLeast) / rulesFactor)
+		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesMin) / rulesFactor)
 		if err := d.register(ctx); err != nil {
 			return err
 		}

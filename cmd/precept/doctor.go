@@ -59,7 +59,7 @@ type deadLetter struct {
 	Tries    int       `json:"tries"`
 }
 
-// asideShown is the number of marks that doctor shows.
+// asideShown is the number of dead letters that doctor shows.
 const asideShown = 20
 
 // addLosses adds the exchanges without a sample and the data that is set aside after a panic.

@@ -243,7 +243,7 @@ func createFile(file, text string) error {
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines returns the setting of each agent; {} stands for the address of the data listener.
+// pointingLines returns the setting of each agent; the address of the data listener replaces {}.
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{

@@ -169,9 +169,9 @@ func blankReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (
 	if err != nil {
 		return report.Report{}, err
 	}
-	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
+	experiment := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
 	in := report.Input{
-		Now: tools.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with),
+		Now: tools.Now(), Chooser: learn.Chooser(bandit.New(), experiment), Policy: learn.Policy(experiment),
 	}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)

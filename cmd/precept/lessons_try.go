@@ -149,7 +149,8 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 	}
 	if f.toolError {
 		v := detect.Classify(f.tool, "", text, 1)
-		if out.Outcome = string(v.Outcome); v.Outcome == detect.Error {
+		out.Outcome = string(v.Outcome)
+		if v.Outcome == detect.Error {
 			out.Searched = detect.Signature(text)
 			out.Kinds = append(out.Kinds, detect.Kinds(text, v)...)
 			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched, Kinds: out.Kinds}}
@@ -268,11 +269,11 @@ func causes(by []lesson.Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// shorten returns the start of a text on one line.
-func shorten(s string, maxStripped int) string {
+// shorten returns at most the first maxRunes characters of a text, on one line.
+func shorten(s string, maxRunes int) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > maxStripped {
-		return string(r[:maxStripped]) + " ..."
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes]) + " ..."
 	}
 	return s
 }

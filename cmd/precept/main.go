@@ -79,7 +79,7 @@ func run() int {
 
 // execute runs a command line, prints the error, and returns the exit code.
 func (w *invocation) execute(ctx context.Context, args []string) int {
-	root := w.root() //nolint:contextcheck // cobra hands ctx to the verb
+	root := w.root() //nolint:contextcheck // cobra passes ctx to the verb
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var coded *codedError

@@ -28,7 +28,7 @@ var errServed = sqlite.ErrLocked
 
 // offlineUse describes what a verb does with an offline store.
 type offlineUse struct {
-	create      bool // make the store where there is none
+	create      bool // make a missing store
 	sharesRedis bool // the verb may run while a server with this data directory uses the same store in Redis
 }
 

@@ -29,8 +29,8 @@ type pointing struct {
 	notes   io.Writer
 }
 
-// base returns the base URL with the names of run, session and agent. base names an upstream where
-// the routes would choose another one.
+// base returns the base URL with the names of run, session and agent. The URL also names the upstream
+// if upstream is not empty: the routes could choose another upstream.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	name := "agent=" + escape(p.agent)

@@ -136,7 +136,8 @@ func (p *pointing) pi() error {
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
 }
 
-// redirectAll adds to over the new base URL of each provider that has a base URL.
+// redirectAll sets the new base URL of each provider in baseURLs. A provider whose base URL is not an
+// upstream of precept is removed from baseURLs.
 func (p *pointing) redirectAll(
 	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {

@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-// isForeign reports nothing on Windows, where the mode of a file does not show its owner.
+// isForeign returns false on Windows, where the mode of a file does not show its owner.
 func isForeign(os.FileInfo) bool { return false }

@@ -35,22 +35,26 @@ func (w *invocation) page() page {
 type ink string
 
 const (
-	inkPlain  ink = ""
-	inkHead   ink = "1"     // bold
-	inkBlock  ink = "30;42" // black on green, so that a person sees the inserted text
-	inkGhost  ink = "2;9"   // faint, struck through
-	inkError  ink = "31"
-	inkFaint  ink = "2"
-	labelWide     = 11 // columns of the label before a text
+	inkPlain ink = ""
+	inkHead  ink = "1"     // bold
+	inkBlock ink = "30;42" // black on green, so that a person sees the inserted text
+	inkGhost ink = "2;9"   // faint, struck through
+	inkError ink = "31"
+	inkFaint ink = "2"
 )
 
-func (p page) paint(i ink, text string) string {
-	if !p.colour || i == inkPlain {
+// labelWidth is the number of columns of the label before a text.
+const labelWidth = 11
+
+// paint returns a text in a colour, if the page has colours.
+func (p page) paint(colour ink, text string) string {
+	if !p.colour || colour == inkPlain {
 		return text
 	}
-	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
+	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
+// head returns the lines about the beginning of a session.
 func (p page) head(t *store.Transcript) string {
 	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
@@ -102,13 +106,14 @@ func (p page) turn(t *store.TurnItem) []string {
 	return out
 }
 
+// entry returns the lines of one message, call, block or withheld lesson.
 func (p page) entry(e *store.Entry) []string {
-	label, text, i := e.Kind, e.Text, inkPlain
+	label, text, colour := e.Kind, e.Text, inkPlain
 	switch e.Kind {
 	case store.KindBlock:
-		label, i = "PRECEPT +", inkBlock
+		label, colour = "PRECEPT +", inkBlock
 	case store.KindWithheld:
-		label, i = "PRECEPT -", inkGhost
+		label, colour = "PRECEPT -", inkGhost
 		text = fmt.Sprintf(
 			"%s was withheld by a coin (probability of injection: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Chance,
@@ -120,16 +125,16 @@ func (p page) entry(e *store.Entry) []string {
 		text = e.Tool + " " + e.Text
 	case sample.MessageResult:
 		if e.Outcome == "error" {
-			label, i = "FAILED", inkError
+			label, colour = "FAILED", inkError
 		} else if e.Outcome != "" && e.Outcome != "ok" {
 			label = e.Outcome
 		}
 	case store.KindError:
-		label, i = "ERROR", inkError
+		label, colour = "ERROR", inkError
 	case sample.MessageSystem:
-		i = inkFaint
+		colour = inkFaint
 	}
-	return p.withLabel(i, label, p.short(e, text))
+	return p.withLabel(colour, label, p.short(e, text))
 }
 
 // short cuts a long text and marks the cut.
@@ -138,19 +143,19 @@ func (p page) short(e *store.Entry, text string) string {
 	if e.Kind == sample.MessageSystem {
 		maxLines = 1
 	}
-	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
+	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWidth)
 	if len(lines) > maxLines {
 		left := len(lines) - maxLines
 		lines = append(
 			lines[:maxLines:maxLines],
-			p.wrap(fmt.Sprintf("... %d more lines; the dashboard shows them", left), p.width-labelWide)...,
+			p.wrap(fmt.Sprintf("... %d more lines; the dashboard shows them", left), p.width-labelWidth)...,
 		)
 	}
 	if e.Cut > 0 {
 		lines = append(
 			lines,
 			p.wrap(
-				fmt.Sprintf("... %s more; `precept export` has the whole text", amount(e.Cut, "byte")), p.width-labelWide,
+				fmt.Sprintf("... %s more; `precept export` has the whole text", amount(e.Cut, "byte")), p.width-labelWidth,
 			)...,
 		)
 	}
@@ -158,22 +163,22 @@ func (p page) short(e *store.Entry, text string) string {
 }
 
 // withLabel puts a label before a text.
-func (p page) withLabel(i ink, label, text string) []string {
+func (p page) withLabel(colour ink, label, text string) []string {
 	var out []string
 	for n, line := range strings.Split(text, "\n") {
 		if n > 0 {
 			label = ""
 		}
-		out = append(out, fmt.Sprintf("%-*s", labelWide, shortenLabel(label, labelWide-1))+p.paint(i, line))
+		out = append(out, fmt.Sprintf("%-*s", labelWidth, shortenLabel(label, labelWidth-1))+p.paint(colour, line))
 	}
 	return out
 }
 
 // lines splits a text into lines of the page's width.
-func (p page) lines(i ink, text string) []string {
+func (p page) lines(colour ink, text string) []string {
 	out := p.wrap(text, p.width)
 	for n := range out {
-		out[n] = p.paint(i, out[n])
+		out[n] = p.paint(colour, out[n])
 	}
 	return out
 }

@@ -199,7 +199,8 @@ func fieldsOf(b []byte, want protowire.Number) (out []value) {
 		if n < 0 {
 			return out
 		}
-		if b = b[n:]; number == want {
+		b = b[n:]
+		if number == want {
 			out = append(out, v)
 		}
 	}

@@ -58,7 +58,7 @@ func NewWorld(seed uint64) *World {
 	return w
 }
 
-// WriteLessons puts the demo's LESSON.md files into dir.
+// WriteLessons writes the demo's LESSON.md files into dir.
 func (w *World) WriteLessons(dir string) error {
 	names, err := fs.Glob(lessonFiles, "lessons/*.md")
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	pollEvery    = time.Second
-	pollShare    = 10 // the pause between two polls is at least this multiple of a poll's time
-	maxRetryWait = 30 * time.Second
+	pollEvery    = time.Second      // minimum pause between two polls
+	pollFactor   = 10               // the pause between two polls is at least this multiple of a poll's time
+	maxRetryWait = 30 * time.Second // maximum pause after an error
 	claimLife    = 30 * time.Second // duration of the lease of a group
-	stopLimit    = 30 * time.Second
+	stopLimit    = 30 * time.Second // maximum time to write the last batch
 )
 
 // Options configure a Follower.
@@ -199,7 +199,7 @@ func (f *Follower) follow(ctx context.Context) error {
 			if failed {
 				f.options.Report("the export continues")
 			}
-			wait, failed = max(pollEvery, pollShare*f.options.Now().Sub(started)), false
+			wait, failed = max(pollEvery, pollFactor*f.options.Now().Sub(started)), false
 		}
 		if f.options.Pause(ctx, wait) != nil {
 			return f.stop(ctx)

@@ -105,7 +105,7 @@ func (d directory) Swap(ctx context.Context, name, version string, data []byte) 
 	}
 	err = os.Link(d.path(draft), d.path(name))
 	if err != nil && !errors.Is(err, fs.ErrExist) { // the disk has no links
-		if _, missing := os.Lstat(d.path(name)); missing == nil {
+		if _, statErr := os.Lstat(d.path(name)); statErr == nil {
 			err = fs.ErrExist
 		} else {
 			err = os.Rename(d.path(draft), d.path(name))

@@ -13,10 +13,13 @@ import (
 // lakeGroup is the consumer group whose samples may lose their exchanges.
 const lakeGroup = "lake"
 
-// The pause between two deletions of old exchanges is a tenth of learning.hot, within these bounds.
+// The pause between two deletions of old exchanges is a tenth of learning.hot, within minCoolPause and
+// maxCoolPause.
 const (
-	coolLeast = time.Second
-	coolMost  = 10 * time.Minute
+	minCoolPause = time.Second
+	maxCoolPause = 10 * time.Minute
+	coolPoll     = time.Second // interval between two reads of learning.hot
+	releaseLimit = time.Second // maximum time to release the lease
 )
 
 // cooling deletes the exchanges that are older than learning.hot and whose samples are in a lake.
@@ -33,7 +36,7 @@ type cooling struct {
 // a second.
 func (x *cooling) run(ctx context.Context) error {
 	defer x.release(context.WithoutCancel(ctx))
-	var next time.Time // of a deletion
+	var next time.Time // time of the next deletion
 	for last := time.Duration(0); ; {
 		hot := x.config().Learning.Hot
 		if hot != last {
@@ -43,11 +46,11 @@ func (x *cooling) run(ctx context.Context) error {
 			x.warned = false
 			x.release(ctx)
 		} else if now := x.now(); !now.Before(next) {
-			pause := min(max(hot/10, coolLeast), coolMost)
+			pause := min(max(hot/10, minCoolPause), maxCoolPause)
 			next = now.Add(pause)
 			x.deleteOld(ctx, now.Add(-hot), 3*pause)
 		}
-		if Pause(ctx, coolLeast) != nil {
+		if Pause(ctx, coolPoll) != nil {
 			return nil //nolint:nilerr // the end of the server
 		}
 	}
@@ -81,7 +84,7 @@ func (x *cooling) release(ctx context.Context) {
 	if x.cooler == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, coolLeast)
+	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
 	_ = x.cooler.Release(ctx) // the lease ends without a release, too
 	x.cooler = nil

@@ -220,7 +220,8 @@ func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func
 	for ctx.Err() == nil {
 		d.selectTenants()
 		sum, err := d.onceSafely(ctx)
-		if d.noteResult(sum, err); ctx.Err() == nil {
+		d.noteResult(sum, err)
+		if ctx.Err() == nil {
 			report(sum, err)
 		}
 		_ = Pause(ctx, every) // ends with ctx

@@ -24,8 +24,8 @@ const (
 	reachLimit = time.Second      // maximum time that a start, or a verb, waits for Redis
 	reachEvery = time.Second      // interval at which a server that started without Redis reads the keys again
 	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
-	fleetFile  = "fleet.json"
-	saltName   = "salt" // name of the salt among the values of a store
+	fleetFile  = "fleet.json"     // name of the copy of the keys in the data directory
+	saltName   = "salt"           // name of the salt among the values of a store
 )
 
 // metaStore stores a value under a name when the name has none, and returns the stored value.
@@ -55,8 +55,8 @@ type keys struct {
 // openKeys reads the keys of the backend or makes them. A backend in memory holds no keys: the keys
 // are valid until the stop.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
-	store, stores := backend.(metaStore)
-	if stores && IsRedis(cfg.StoreURL()) {
+	store, durable := backend.(metaStore)
+	if durable && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
 	k := &keys{known: true}
@@ -65,7 +65,8 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 		if err != nil {
 			return nil, err
 		}
-		if *value = key; !stores {
+		*value = key
+		if !durable {
 			continue
 		}
 		stored, err := store.InitMeta(ctx, name, []byte(key))
@@ -96,7 +97,8 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the copy of the fleet's keys cannot be read", "error", err)
 	}
-	if k.pair = copied; copied.Store != address {
+	k.pair = copied
+	if copied.Store != address {
 		k.pair = keyPair{Store: address}
 		for _, value := range []*string{&k.pair.Salt, &k.pair.Secret} {
 			if *value, err = tools.freshKey(); err != nil {

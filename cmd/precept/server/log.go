@@ -121,7 +121,7 @@ func newLimiter(now func() time.Time) *limiter {
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logEvery) }
 
 // allowEvery reports whether the last allowed line of the step is at least the interval old. If so, the limiter
-// counts this line as the last one.
+// counts this line as the last allowed line.
 func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -111,10 +111,10 @@ func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) 
 
 // Times of the worker of the sections.
 const (
-	sectionsPoll  = time.Second      // a changed registry is noticed
-	sectionsKnown = 3 * sectionsPoll // all replicas on one Redis know a registered section
+	sectionsPoll  = time.Second      // interval between two checks for a changed registry
+	sectionsKnown = 3 * sectionsPoll // time after which all replicas on one Redis know a registered section
 	sectionsJudge = time.Minute      // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
-	sectionsRest  = 100              // a judgement is repeated after this multiple of its duration, at most after sectionsJudge
+	sectionsRest  = 100              // the pause after a judgement is this multiple of its duration, at most sectionsJudge
 )
 
 // sections holds the registered sections of rules files, and ends and starts their measurements.
@@ -172,7 +172,8 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	if s.stamp = info; err != nil {
+	s.stamp = info
+	if err != nil { // the file was removed
 		s.stamp = nil
 	}
 	return read, nil
@@ -224,7 +225,7 @@ func (s *sections) run(ctx context.Context) error {
 	}
 }
 
-// judge ends the measurement of sections with a verdict, and starts the next ones.
+// judge ends the measurement of sections with a verdict, and starts the measurement of the next sections.
 func (s *sections) judge(ctx context.Context) error {
 	list := slices.Clone(s.list.Load().Sections)
 	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {

@@ -29,12 +29,11 @@ import (
 // ErrCut is the error of a stop that cut streams.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is the maximum time that a stop waits for the handlers of cut streams; idleConn is the
-// time after which an idle connection is closed.
-const (
-	CutWait  = 2 * time.Second
-	idleConn = 120 * time.Second
-)
+// CutWait is the maximum time that a stop waits for the handlers of cut streams.
+const CutWait = 2 * time.Second
+
+// idleConnTimeout is the time after which an idle connection is closed.
+const idleConnTimeout = 120 * time.Second
 
 // Tools are the clock and the random source of the program.
 type Tools struct {

@@ -29,11 +29,11 @@ import (
 
 // Bounds of the dashboard's walks through stored sessions.
 const (
-	surveyTime     = 2 * time.Second
-	surveySessions = 100_000
-	surveyDays     = 90
-	backtestTime   = 5 * time.Second
-	maxBacktested  = 2000
+	surveyTime     = 2 * time.Second // maximum time of a survey
+	surveySessions = 100_000         // maximum sessions of a survey
+	surveyDays     = 90              // maximum age of a session in any walk, in days
+	backtestTime   = 5 * time.Second // maximum time of a backtest
+	maxBacktested  = 2000            // maximum sessions of a backtest
 )
 
 // services answer the admin pages from the running program.

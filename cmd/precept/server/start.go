@@ -173,7 +173,7 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
-		IdleTimeout:       idleConn,
+		IdleTimeout:       idleConnTimeout,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // faults of clients are common, and no fault of precept
 	}
 }
