@@ -24,7 +24,7 @@ type checkAnswer struct {
 }
 
 // check returns the verb that checks the configuration and the lessons.
-func (w *invocation) check() *cobra.Command {
+func (inv *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -35,14 +35,14 @@ func (w *invocation) check() *cobra.Command {
 			"working directory as trusted for you; other verbs refuse addresses and variables of a file that is not trusted.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c)
+	flags := inv.addConfigFlags(c)
 	flags.trusts = true
 	addJSON(c, &asJSON)
 	c.RunE = func(*cobra.Command, []string) error {
-		flags.announce(w)
-		cfg, err := loadServed(flags.source(w, false))
+		flags.announce(inv)
+		cfg, err := loadServed(flags.source(inv, false))
 		if faults, ok := configFaults(err); ok && asJSON {
-			if err := writeJSON(w.out, checkAnswer{Faults: faults}); err != nil {
+			if err := writeJSON(inv.out, checkAnswer{Faults: faults}); err != nil {
 				return err
 			}
 			return &codedError{code: exitMisuse}
@@ -50,14 +50,14 @@ func (w *invocation) check() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return w.checkLessons(cfg, flags.path(w), asJSON)
+		return inv.checkLessons(cfg, flags.path(inv), asJSON)
 	}
 	return c
 }
 
 // checkLessons reads the lessons of the configuration and prints the answer. The error has exit code 1 if
 // a lesson has faults.
-func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
+func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
 	if isDirectory(cfg.Lessons) {
 		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)
@@ -68,14 +68,14 @@ func (w *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool)
 	}
 	answer.OK = len(answer.Broken) == 0
 	if asJSON {
-		return conclude(w.out, answer, answer.OK)
+		return conclude(inv.out, answer, answer.OK)
 	}
 	fmt.Fprintf(
-		w.out, "configuration %s: ok (%s)\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
+		inv.out, "configuration %s: ok (%s)\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
 		cmp.Or(report.Printable(file), "no file"), cfg.Lessons, answer.Lessons, len(answer.Broken),
 	)
 	for _, p := range answer.Broken {
-		fmt.Fprintln(w.err, p.Error())
+		fmt.Fprintln(inv.err, p.Error())
 	}
 	return failedUnless(answer.OK)
 }

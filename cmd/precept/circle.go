@@ -28,14 +28,14 @@ const (
 
 // runCircle shows the life of one lesson: agents fail, and a lesson is distilled, approved,
 // injected and measured.
-func (w *invocation) runCircle(ctx context.Context, f demoFlags) error {
+func (inv *invocation) runCircle(ctx context.Context, f demoFlags) error {
 	play := demo.NewCircle(f.seed)
 	more := map[string]string{
 		"distill.enabled": "true", "distill.every": "1s", "distill.gate": f.gate,
 	}
 	return withModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
-		c := &circle{flags: f, play: play, invocation: f.inJSON(w), results: w.out, cfg: cfg}
-		return withServer(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, c.invocation.out, c.show)
+		c := &circle{flags: f, play: play, invocation: f.inJSON(inv), results: inv.out, cfg: cfg}
+		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.err}, f, c.invocation.out, c.show)
 	})
 }
 

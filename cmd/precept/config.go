@@ -53,10 +53,10 @@ func (v flagValue) Type() string {
 
 // withConfig adds the configuration's flags to a verb, and makes the verb call run with the configuration.
 // Help shows the flags of the keys in shown. Faults of keys that only a server needs are ignored.
-func (w *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
-	flags := w.addConfigFlags(c, shown...)
+func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
+	flags := inv.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w)
+		cfg, err := flags.load(inv)
 		if err != nil {
 			return err
 		}
@@ -66,9 +66,9 @@ func (w *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobr
 }
 
 // withBank adds the configuration's flags to a verb, and makes the verb call run with the configured bank.
-func (w *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.tools.OpenWriter(cfg)
+func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		b, closeBank, err := inv.tools.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}
@@ -79,14 +79,14 @@ func (w *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.
 
 // addConfigFlags adds --config and one flag for each key of the configuration to a verb, except flags that
 // the verb defines itself. Help shows the flags of the keys in shown, or all flags if shown is empty.
-func (w *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
+func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{command: c, given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
-	if w.names == nil {
-		w.names = configNames()
+	if inv.names == nil {
+		inv.names = configNames()
 	}
-	for i := range w.names {
-		name := &w.names[i]
+	for i := range inv.names {
+		name := &inv.names[i]
 		if c.Flags().Lookup(name.Flag) != nil {
 			continue
 		}
@@ -120,18 +120,18 @@ func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
 // path returns the path of the configuration file from --config, PRECEPT_CONFIG, or the working directory, in
 // this order; "" for none. An empty --config selects no file.
-func (f *configFlags) path(w *invocation) string {
-	path, _ := f.find(w)
+func (f *configFlags) path(inv *invocation) string {
+	path, _ := f.find(inv)
 	return path
 }
 
 // find returns the path of the configuration file. found reports that neither a flag nor a variable names the
 // file: precept.yaml was found in the working directory.
-func (f *configFlags) find(w *invocation) (path string, found bool) {
+func (f *configFlags) find(inv *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
 	}
-	if path := variable(w.env, "PRECEPT_CONFIG"); path != "" {
+	if path := variable(inv.env, "PRECEPT_CONFIG"); path != "" {
 		return path, false
 	}
 	if info, err := os.Stat(projectFile); err == nil && !info.IsDir() {
@@ -142,30 +142,30 @@ func (f *configFlags) find(w *invocation) (path string, found bool) {
 
 // announce prints the path of the configuration file on standard error. With --json, only the path of a file
 // that was found in the working directory is printed.
-func (f *configFlags) announce(w *invocation) {
+func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
-	if path, found := f.find(w); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
-		fmt.Fprintln(w.err, "precept: configuration file", report.Printable(path))
+	if path, found := f.find(inv); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
+		fmt.Fprintln(inv.err, "precept: configuration file", report.Printable(path))
 	}
 }
 
 // source returns the source of the configuration. With offline, faults of keys that only a server needs are
 // ignored. A file that was found in the working directory needs trust, at the start and at each reload.
-func (f *configFlags) source(w *invocation, offline bool) *server.Source {
-	path, found := f.find(w)
+func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
+	path, found := f.find(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		if found {
-			if err := f.checkTrust(w, file); err != nil {
+			if err := f.checkTrust(inv, file); err != nil {
 				return nil, err
 			}
 		}
 		c, err := configs.Parse(configs.Sources{
-			FileName: path, File: file, Env: w.env, EnvNames: w.envNames, Flags: f.given, Offline: offline,
+			FileName: path, File: file, Env: inv.env, EnvNames: inv.envNames, Flags: f.given, Offline: offline,
 			ReadFile: readSecret,
 			Redis:    redis.CheckURL,
 		})
 		if found && f.trusts && err == nil {
-			w.accept(file)
+			inv.accept(file)
 		}
 		return c, err
 	}}
@@ -190,13 +190,13 @@ func readSecret(name string) ([]byte, error) {
 }
 
 // load reads the configuration for a verb, and prints the configuration file.
-func (f *configFlags) load(w *invocation) (*configs.Config, error) {
-	f.announce(w)
-	c, err := f.source(w, true).Load()
+func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
+	f.announce(inv)
+	c, err := f.source(inv, true).Load()
 	if err != nil {
 		return nil, misuse(err)
 	}
-	c.DataDir = f.dataDir(w, c.DataDir)
+	c.DataDir = f.dataDir(inv, c.DataDir)
 	return c, nil
 }
 
@@ -206,19 +206,19 @@ const optOutEvery = 10 * time.Second
 // optOutReader returns a function that returns the opt-outs of the configuration, and reads the configuration
 // again every optOutEvery, so that a verb that keeps running applies changed opt-outs. While the
 // configuration has faults, the last opt-outs stay in effect.
-func (f *configFlags) optOutReader(w *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
+func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	last, err := server.OptOutOf(cfg)
-	readAt, fault := w.tools.Now(), ""
+	readAt, fault := inv.tools.Now(), ""
 	return func() *sample.OptOut {
 		mu.Lock()
 		defer mu.Unlock()
-		now := w.tools.Now()
+		now := inv.tools.Now()
 		if now.Sub(readAt) < optOutEvery {
 			return last
 		}
 		readAt = now
-		next, err := f.source(w, true).Load()
+		next, err := f.source(inv, true).Load()
 		if err == nil {
 			var optOut *sample.OptOut
 			if optOut, err = server.OptOutOf(next); err == nil {
@@ -228,7 +228,7 @@ func (f *configFlags) optOutReader(w *invocation, cfg *configs.Config) (func() *
 		}
 		if text := err.Error(); text != fault {
 			fault = text
-			fmt.Fprintln(w.err, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
+			fmt.Fprintln(inv.err, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
 		}
 		return last
 	}, err
@@ -237,14 +237,14 @@ func (f *configFlags) optOutReader(w *invocation, cfg *configs.Config) (func() *
 // dataDir returns the data directory of a verb. Without a configured data directory and without precept's data in
 // ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server
 // (`precept run`).
-func (f *configFlags) dataDir(w *invocation, configured string) string {
-	if f.dataPlaceIsSet(w) || server.HoldsData(configured) {
+func (f *configFlags) dataDir(inv *invocation, configured string) string {
+	if f.dataPlaceIsSet(inv) || server.HoldsData(configured) {
 		return configured
 	}
-	if r, ok := server.ReadUserRunFile(w.env); ok {
+	if r, ok := server.ReadUserRunFile(inv.env); ok {
 		return r.DataDir
 	}
-	if own := server.UserDataDir(w.env); own != "" && isDirectory(own) {
+	if own := server.UserDataDir(inv.env); own != "" && isDirectory(own) {
 		return own
 	}
 	return configured
@@ -252,9 +252,9 @@ func (f *configFlags) dataDir(w *invocation, configured string) string {
 
 // dataPlaceIsSet reports whether a configuration file is in use, or a flag or a variable sets data_dir or
 // store.url.
-func (f *configFlags) dataPlaceIsSet(w *invocation) bool {
-	return f.path(w) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
-		variable(w.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
+func (f *configFlags) dataPlaceIsSet(inv *invocation) bool {
+	return f.path(inv) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
+		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
 // loadServed reads the configuration for a server, and checks the files that a start needs.

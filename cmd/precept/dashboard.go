@@ -21,7 +21,7 @@ type dashboardLink struct {
 }
 
 // dashboard prints or opens the login link of the running server.
-func (w *invocation) dashboard() *cobra.Command {
+func (inv *invocation) dashboard() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{
 		Use:   "dashboard",
@@ -32,7 +32,7 @@ func (w *invocation) dashboard() *cobra.Command {
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
 	addJSON(c, &asJSON)
-	return w.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		link, err := findDashboard(c.Context(), cfg)
 		if err != nil {
 			return err
@@ -44,11 +44,11 @@ func (w *invocation) dashboard() *cobra.Command {
 		}
 		switch {
 		case asJSON:
-			return writeJSON(w.out, link)
+			return writeJSON(inv.out, link)
 		case open:
-			_, err = fmt.Fprintln(w.out, "opened", link.URL)
+			_, err = fmt.Fprintln(inv.out, "opened", link.URL)
 		default:
-			_, err = fmt.Fprintln(w.out, link.page())
+			_, err = fmt.Fprintln(inv.out, link.page())
 		}
 		return err
 	})

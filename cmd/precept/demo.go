@@ -44,12 +44,12 @@ type demoFlags struct {
 }
 
 // inJSON returns an invocation that prints texts for people to standard error with --json.
-func (f *demoFlags) inJSON(w *invocation) *invocation {
+func (f *demoFlags) inJSON(inv *invocation) *invocation {
 	if !f.asJSON {
-		return w
+		return inv
 	}
-	people := *w
-	people.out = w.err
+	people := *inv
+	people.out = inv.err
 	return &people
 }
 
@@ -96,7 +96,7 @@ func foundOf(name string, truth *float64, r *report.Row) demoFound {
 }
 
 // demo returns the verb that runs simulated agents with known effects through a server.
-func (w *invocation) demo() *cobra.Command {
+func (inv *invocation) demo() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
@@ -111,12 +111,12 @@ func (w *invocation) demo() *cobra.Command {
 				return misuse(errors.New("--circle and --rules exclude each other; give one of them"))
 			}
 			if f.circle {
-				return w.runCircle(c.Context(), f)
+				return inv.runCircle(c.Context(), f)
 			}
 			if f.rules {
-				return w.runRules(c.Context(), f)
+				return inv.runRules(c.Context(), f)
 			}
-			return w.runDemo(c.Context(), f)
+			return inv.runDemo(c.Context(), f)
 		},
 	}
 	c.Flags().BoolVar(
@@ -143,15 +143,15 @@ func (w *invocation) demo() *cobra.Command {
 }
 
 // runDemo starts the model, precept and the fleet, each on its own port.
-func (w *invocation) runDemo(ctx context.Context, f demoFlags) error {
+func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
 	world := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(world)
 	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
-		d := &fleetDemo{invocation: f.inJSON(w), results: w.out, flags: f, world: world, model: model}
-		o := server.Options{Tools: w.tools, Config: cfg, Console: w.err, Truth: world.Effect}
+		d := &fleetDemo{invocation: f.inJSON(inv), results: inv.out, flags: f, world: world, model: model}
+		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.err, Truth: world.Effect}
 		return withServer(ctx, o, f, d.invocation.out, d.play)
 	})
 }

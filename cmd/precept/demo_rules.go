@@ -43,19 +43,19 @@ type rulesDemo struct {
 
 // runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
 // shorter file.
-func (w *invocation) runRules(ctx context.Context, f demoFlags) error {
+func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
 	world := demo.NewRules(f.seed)
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
-		d := &rulesDemo{invocation: f.inJSON(w), results: w.out, cfg: cfg, flags: f, world: world}
+		d := &rulesDemo{invocation: f.inJSON(inv), results: inv.out, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
 		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesMin) / rulesFactor)
 		if err := d.register(ctx); err != nil {
 			return err
 		}
-		return withServer(ctx, server.Options{Tools: w.tools, Config: cfg, Console: w.err}, f, d.invocation.out, d.play)
+		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.err}, f, d.invocation.out, d.play)
 	})
 }
 

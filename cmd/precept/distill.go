@@ -34,7 +34,7 @@ type distillFlags struct {
 }
 
 // distill returns the verb that derives lessons from stored sessions.
-func (w *invocation) distill() *cobra.Command {
+func (inv *invocation) distill() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
 		Use:   "distill",
@@ -52,7 +52,7 @@ func (w *invocation) distill() *cobra.Command {
 		storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens",
 		"distill.max_cost", "distill.prompts", "distill.api_key", "distill.every",
 	)
-	flags := w.addConfigFlags(c, shown...)
+	flags := inv.addConfigFlags(c, shown...)
 	c.Flags().BoolVar(&f.once, "once", false, "read the new sessions and exit (default)")
 	c.Flags().BoolVar(
 		&f.follow, "follow", false,
@@ -79,16 +79,16 @@ func (w *invocation) distill() *cobra.Command {
 				return err
 			}
 			_, err := fmt.Fprintf(
-				w.out, "prompts written to %s; existing files are unchanged\n",
+				inv.out, "prompts written to %s; existing files are unchanged\n",
 				f.printPrompts,
 			)
 			return err
 		}
-		cfg, err := flags.load(w)
+		cfg, err := flags.load(inv)
 		if err != nil {
 			return err
 		}
-		return w.runDistill(c.Context(), cfg, flags, &f)
+		return inv.runDistill(c.Context(), cfg, flags, &f)
 	}
 	return c
 }
@@ -120,7 +120,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 }
 
 // runDistill distils once, or with --follow until a signal, and prints the summary of each run.
-func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
+func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err
 	}
@@ -128,38 +128,38 @@ func (w *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags 
 	if err != nil {
 		return err
 	}
-	optOut, err := flags.optOutReader(w, cfg)
+	optOut, err := flags.optOutReader(inv, cfg)
 	if err != nil {
 		return err
 	}
-	d, closeStore, err := openDistiller(ctx, w.tools, cfg, optOut, f.dryRun)
+	d, closeStore, err := openDistiller(ctx, inv.tools, cfg, optOut, f.dryRun)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
 	d.Options.Failed = func(session string, err error) {
-		fmt.Fprintln(w.err, "precept:", report.Printable("session "+session+": "+err.Error()))
+		fmt.Fprintln(inv.err, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
 	if f.follow {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if err != nil {
-				fmt.Fprintln(w.err, "precept:", err)
+				fmt.Fprintln(inv.err, "precept:", err)
 			} else if s.Judged+s.Proposed+s.Merged > 0 {
-				_ = printDistill(w.out, &s, f)
+				_ = printDistill(inv.out, &s, f)
 			}
 		})
 	}
-	bar := newProgress(w.err, w.tools, "sessions", 0)
+	bar := newProgress(inv.err, inv.tools, "sessions", 0)
 	d.Options.Progress = func(n int) { bar.add(int64(n)) }
 	sum, err := d.Once(ctx)
 	bar.end()
 	if err != nil {
 		return err
 	}
-	if err := printDistill(w.out, &sum, f); err != nil {
+	if err := printDistill(inv.out, &sum, f); err != nil {
 		return err
 	}
 	if len(sum.Busy) > 0 {

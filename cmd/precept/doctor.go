@@ -79,7 +79,7 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 }
 
 // doctor returns the verb that prints the account of all exchanges and the state of the store.
-func (w *invocation) doctor() *cobra.Command {
+func (inv *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -87,15 +87,15 @@ func (w *invocation) doctor() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.withConfig(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		d, err := diagnose(c.Context(), w.tools, cfg)
+	return inv.withConfig(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		d, err := diagnose(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return writeJSON(w.out, d)
+			return writeJSON(inv.out, d)
 		}
-		return printDiagnosis(w.out, d, columns(w.out))
+		return printDiagnosis(inv.out, d, columns(inv.out))
 	})
 }
 

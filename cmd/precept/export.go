@@ -35,7 +35,7 @@ type exportFlags struct {
 }
 
 // export returns the verb that writes samples, conversations or coins.
-func (w *invocation) export() *cobra.Command {
+func (inv *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export",
@@ -78,57 +78,57 @@ func (w *invocation) export() *cobra.Command {
 	)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the number of records as JSON; the export is JSON without the flag")
 	f.lake.register(c)
-	flags := w.addConfigFlags(c, storeKeys()...)
+	flags := inv.addConfigFlags(c, storeKeys()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := flags.load(w)
+		cfg, err := flags.load(inv)
 		if err != nil {
 			return err
 		}
 		if f.lake.follow {
-			return w.followExport(c.Context(), cfg, flags, &f)
+			return inv.followExport(c.Context(), cfg, flags, &f)
 		}
 		if name := f.lake.changed(c); name != "" {
 			return misuse(fmt.Errorf("--%s needs --follow; add --follow, or omit --%s", name, name))
 		}
-		return w.runExport(c.Context(), cfg, &f)
+		return inv.runExport(c.Context(), cfg, &f)
 	}
 	return c
 }
 
 // runExport writes the selected data to standard output or to the file of --output.
-func (w *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
+func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
 	filter, err := f.filter()
 	if err != nil {
 		return misuse(err)
 	}
-	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(w.out) {
+	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(inv.out) {
 		return misuse(errors.New(
 			"a Parquet file cannot be printed on a terminal; name a file with --output, or redirect the output",
 		))
 	}
-	e, err := w.tools.OpenStored(ctx, cfg)
+	e, err := inv.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer e.Close() //nolint:errcheck // only read
-	x := &server.ExportJob{Evidence: e, Filter: filter, Out: w.out}
-	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), w.tools.Now()); err == nil && open != nil {
-		fmt.Fprintf(w.err, "precept: %s %s\n", open, f.openNote())
+	x := &server.ExportJob{Evidence: e, Filter: filter, Out: inv.out}
+	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
+		fmt.Fprintf(inv.err, "precept: %s %s\n", open, f.openNote())
 	}
 	if f.output == "" {
-		return exportOf(ctx, w.err, w.tools, x, f)
+		return exportOf(ctx, inv.err, inv.tools, x, f)
 	}
 	err = file.Replace(f.output, 0o600, func(out io.Writer) error {
 		x.Out = out
-		return exportOf(ctx, w.err, w.tools, x, f)
+		return exportOf(ctx, inv.err, inv.tools, x, f)
 	})
 	if err != nil || !f.asJSON {
 		return err
 	}
 	if f.stats {
-		return writeJSON(w.out, exported{f.output, "stats", 1})
+		return writeJSON(inv.out, exported{f.output, "stats", 1})
 	}
-	return writeJSON(w.out, exported{f.output, f.format, x.Records})
+	return writeJSON(inv.out, exported{f.output, f.format, x.Records})
 }
 
 // exported is the answer of `precept export --output FILE --json`.

@@ -70,7 +70,7 @@ func (f *exportFlags) checkFollow() error {
 
 // followExport writes each new sample into the files of a lake until a signal, or with --once until no
 // sample waits.
-func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
+func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
 	}
@@ -78,18 +78,18 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	if err != nil || size < 1 {
 		return misuse(fmt.Errorf("--flush-size %q is no size above zero; write a size such as 64MiB", f.lake.flushSize))
 	}
-	place, err := lake.OpenPlace(f.output, f.lake.endpoint, func(name string) string { return variable(w.env, name) })
+	place, err := lake.OpenPlace(f.output, f.lake.endpoint, func(name string) string { return variable(inv.env, name) })
 	if err != nil {
 		return misuse(err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	optOut, err := flags.optOutReader(w, cfg)
+	optOut, err := flags.optOutReader(inv, cfg)
 	if err != nil {
 		return err
 	}
-	db, err := w.tools.OpenWhole(ctx, cfg)
+	db, err := inv.tools.OpenWhole(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -98,16 +98,16 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	if !ok {
 		return errors.New("the store has no streams of samples")
 	}
-	id, err := w.tools.StoreID(ctx, cfg, db)
+	id, err := inv.tools.StoreID(ctx, cfg, db)
 	if err != nil {
 		return err
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.PermittedStreams(source, db, optOut, w.tools.Damaged), Group: f.lake.group, Place: place,
+		Source: server.PermittedStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Place: place,
 		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
-		Now: w.tools.Now, Pause: server.Pause,
-		Report: func(text string) { fmt.Fprintln(w.err, "precept: "+text) },
+		Now: inv.tools.Now, Pause: server.Pause,
+		Report: func(text string) { fmt.Fprintln(inv.err, "precept: "+text) },
 	}
 	if server.IsRedis(cfg.StoreURL()) {
 		o.Shared, _ = db.(lake.Group)
@@ -121,7 +121,7 @@ func (w *invocation) followExport(ctx context.Context, cfg *configs.Config, flag
 	if err != nil {
 		return err
 	}
-	o.Writer = lake.Process{ID: rand.Text(), Since: w.tools.Now().UTC()}
+	o.Writer = lake.Process{ID: rand.Text(), Since: inv.tools.Now().UTC()}
 	if o.Writer.Host, err = os.Hostname(); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (f *dataFlags) add(c *cobra.Command) {
 }
 
 // feedback returns the verb that rates a session, a run, a commit, a branch or a pull request.
-func (w *invocation) feedback() *cobra.Command {
+func (inv *invocation) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
@@ -107,46 +107,46 @@ func (w *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
 	s.StringVar(&f.id, "id", "", "id of this feedback; a second feedback with the same id replaces the first")
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.rating.scored = c.Flags().Changed("score")
-		return w.runFeedback(c.Context(), cfg, &f)
+		return inv.runFeedback(c.Context(), cfg, &f)
 	})
 }
 
 // runFeedback posts one feedback and prints the answer of the server.
-func (w *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
-	body, err := feedbackBody(w.env, f)
+func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
+	body, err := feedbackBody(inv.env, f)
 	if err != nil {
 		return misuse(err)
 	}
 	if f.rating.correct != "" {
-		if body["correction"], err = correction(w.in, f.rating.correct); err != nil {
+		if body["correction"], err = correction(inv.in, f.rating.correct); err != nil {
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
 	find := func() (string, error) {
-		base, err := dataListener(ctx, w.env, cfg, &f.listener)
+		base, err := dataListener(ctx, inv.env, cfg, &f.listener)
 		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server that started this command may be restarting
 			err = &unavailableError{err}
 		}
 		return base, err
 	}
-	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.listener), body)
+	answer, err := inv.postFeedback(ctx, retryLimit, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
 		return err
 	}
 	if f.asJSON {
-		return writeJSON(w.out, answer)
+		return writeJSON(inv.out, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(w.out, "parked: precept keeps the feedback, which takes effect when its session is stored")
+		_, err = fmt.Fprintln(inv.out, "parked: precept keeps the feedback, which takes effect when its session is stored")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
 	if len(names) == 0 {
 		names = []string{answer.Session + answer.Run}
 	}
-	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+strings.Join(names, " ")))
+	_, err = fmt.Fprintln(inv.out, strings.TrimSpace(answer.Status+" "+strings.Join(names, " ")))
 	return err
 }
 
@@ -264,12 +264,12 @@ func (e *unavailableError) Unwrap() error { return e.err }
 // postFeedback posts one feedback to the server that find returns. While the server is unavailable,
 // postFeedback repeats the request for up to limit. The feedback has an id, so that a repetition after a
 // lost answer does not count twice.
-func (w *invocation) postFeedback(
+func (inv *invocation) postFeedback(
 	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
 ) (posted, error) {
 	if body["id"] == nil {
 		var b [12]byte
-		if _, err := io.ReadFull(w.tools.Random, b[:]); err != nil {
+		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
 			return posted{}, fmt.Errorf("make an id of the feedback: %w", err)
 		}
 		body["id"] = "fb_" + hex.EncodeToString(b[:])
@@ -289,7 +289,7 @@ func (w *invocation) postFeedback(
 			return answer, err
 		}
 		if pause == retryPause {
-			fmt.Fprintf(w.err, "precept: %v; the feedback is repeated for up to %v\n", err, limit)
+			fmt.Fprintf(inv.err, "precept: %v; the feedback is repeated for up to %v\n", err, limit)
 		}
 		select {
 		case <-giveUp:

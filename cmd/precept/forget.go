@@ -29,7 +29,7 @@ type forgetFlags struct {
 }
 
 // forget returns the verb that deletes the stored data of a session or of a tenant.
-func (w *invocation) forget() *cobra.Command {
+func (inv *invocation) forget() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
@@ -51,13 +51,13 @@ func (w *invocation) forget() *cobra.Command {
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		return w.runForget(c.Context(), cfg, &f)
+	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		return inv.runForget(c.Context(), cfg, &f)
 	})
 }
 
 // runForget deletes through the running server, or from the store if no server runs.
-func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
+func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
 			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",
@@ -73,10 +73,10 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 	if err := missingStore(cfg); err != nil {
 		return err
 	}
-	if err := confirm(w.in, w.err, f, report.Printable(subject)); err != nil {
+	if err := confirm(inv.in, inv.err, f, report.Printable(subject)); err != nil {
 		return err
 	}
-	n, err := forgetOffline(ctx, w.tools, cfg, f)
+	n, err := forgetOffline(ctx, inv.tools, cfg, f)
 	if errors.Is(err, errServed) {
 		n, err = forgetOnline(ctx, cfg, f)
 	}
@@ -84,15 +84,15 @@ func (w *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forg
 		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
 	}
 	if f.asJSON {
-		return writeJSON(w.out, map[string]int{"forgotten": n})
+		return writeJSON(inv.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(w.out, "no data of %s is stored\n", report.Printable(
+		_, err = fmt.Fprintf(inv.out, "no data of %s is stored\n", report.Printable(
 			strings.TrimPrefix(subject, "all data of "),
 		))
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
+	_, err = fmt.Fprintf(inv.out, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
 	return err
 }
 

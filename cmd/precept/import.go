@@ -32,7 +32,7 @@ type importFlags struct {
 type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
 // importVerb returns the verb that imports past conversations.
-func (w *invocation) importVerb() *cobra.Command {
+func (inv *invocation) importVerb() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import FILE... | import --from CLIENT [FILE...]",
@@ -61,32 +61,32 @@ func (w *invocation) importVerb() *cobra.Command {
 	)
 	c.Flags().StringSliceVar(&f.from, "from", nil, "read the history of a client: "+strings.Join(history.Names(), ", "))
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
-		sources, err := w.importSources(&f, files)
+	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
+		sources, err := inv.importSources(&f, files)
 		if err != nil {
 			return err
 		}
 		ctx := c.Context()
-		s, err := openOffline(ctx, w.tools, cfg, offlineUse{create: true, sharesRedis: true})
+		s, err := openOffline(ctx, inv.tools, cfg, offlineUse{create: true, sharesRedis: true})
 		if errors.Is(err, errServed) {
 			into, err := importOnline(cfg, &f)
 			if err != nil {
 				return err
 			}
-			sum, err := w.importAll(ctx, into, sources)
-			return errors.Join(err, printImport(w.out, w.err, &f, sum))
+			sum, err := inv.importAll(ctx, into, sources)
+			return errors.Join(err, printImport(inv.out, inv.err, &f, sum))
 		}
 		if err != nil {
 			return err
 		}
-		importer := &learn.Importer{Now: w.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Write: s.Store.Imported, Cleanse: s.Store.Cleanse}
-		sum, err := w.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
+		importer := &learn.Importer{Now: inv.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Write: s.Store.Imported, Cleanse: s.Store.Cleanse}
+		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
 			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)
 		}, sources)
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
-		return printImport(w.out, w.err, &f, sum)
+		return printImport(inv.out, inv.err, &f, sum)
 	})
 }
 
@@ -98,10 +98,10 @@ type importSource struct {
 
 // importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
 // not create a store.
-func (w *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
+func (inv *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
 	if len(f.from) == 0 {
 		for _, file := range files {
-			in, err := openInput(w.in, file)
+			in, err := openInput(inv.in, file)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
@@ -129,7 +129,7 @@ func (w *invocation) importSources(f *importFlags, files []string) (list []impor
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(w.err, "precept: %s: %s\n", name, amount(len(found), "history file"))
+		fmt.Fprintf(inv.err, "precept: %s: %s\n", name, amount(len(found), "history file"))
 		for _, path := range found {
 			if _, err := os.Stat(path); err != nil {
 				return nil, err
@@ -141,12 +141,12 @@ func (w *invocation) importSources(f *importFlags, files []string) (list []impor
 }
 
 // importAll imports the files in their order.
-func (w *invocation) importAll(ctx context.Context, into importInto, list []importSource) (learn.ImportSum, error) {
+func (inv *invocation) importAll(ctx context.Context, into importInto, list []importSource) (learn.ImportSum, error) {
 	sum := learn.ImportSum{Faults: []string{}}
-	bar := newProgress(w.err, w.tools, "transcripts", 0)
+	bar := newProgress(inv.err, inv.tools, "transcripts", 0)
 	defer bar.end()
 	for _, source := range list {
-		in, at, broken, err := source.open(w.in, w.tools)
+		in, at, broken, err := source.open(inv.in, inv.tools)
 		if err == nil {
 			var part learn.ImportSum
 			part, err = into(ctx, in, at, func() { bar.add(1) })

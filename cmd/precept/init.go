@@ -38,7 +38,7 @@ type initAnswer struct {
 }
 
 // initVerb writes the first configuration and the first lesson of a project.
-func (w *invocation) initVerb() *cobra.Command {
+func (inv *invocation) initVerb() *cobra.Command {
 	var b initFlags
 	c := &cobra.Command{
 		Use:   "init",
@@ -64,12 +64,12 @@ func (w *invocation) initVerb() *cobra.Command {
 		&b.full, "full", false, "write every key with its comment, not only the usual keys",
 	)
 	addJSON(c, &b.asJSON)
-	c.RunE = func(*cobra.Command, []string) error { return w.writeFiles(&b) }
+	c.RunE = func(*cobra.Command, []string) error { return inv.writeFiles(&b) }
 	return c
 }
 
 // writeFiles writes the files and prints the next steps.
-func (w *invocation) writeFiles(b *initFlags) error {
+func (inv *invocation) writeFiles(b *initFlags) error {
 	for _, a := range b.agents {
 		if _, ok := pointingLines()[a]; !ok {
 			return misuse(fmt.Errorf(
@@ -96,7 +96,7 @@ func (w *invocation) writeFiles(b *initFlags) error {
 	if err := createFile(file, text); err != nil {
 		return err
 	}
-	w.accept([]byte(text))
+	inv.accept([]byte(text))
 	written, err := b.lessons(lessons)
 	if err != nil {
 		return err
@@ -106,27 +106,27 @@ func (w *invocation) writeFiles(b *initFlags) error {
 		for _, a := range b.agents {
 			agents[a] = pointingLine(a)
 		}
-		return writeJSON(w.out, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
+		return writeJSON(inv.out, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
 	}
-	fmt.Fprintln(w.out, "wrote", file)
+	fmt.Fprintln(inv.out, "wrote", file)
 	switch {
 	case b.starter:
-		fmt.Fprintf(w.out, "wrote %d starter lessons to %s\n", len(written), lessons)
+		fmt.Fprintf(inv.out, "wrote %d starter lessons to %s\n", len(written), lessons)
 	case len(written) > 0:
-		fmt.Fprintln(w.out, "wrote", written[0], "(a quarantined example; no agent gets the example)")
+		fmt.Fprintln(inv.out, "wrote", written[0], "(a quarantined example; no agent gets the example)")
 	}
-	fmt.Fprintf(w.out, "\nStart precept:\n    precept serve --config %s\n", file)
+	fmt.Fprintf(inv.out, "\nStart precept:\n    precept serve --config %s\n", file)
 	if len(b.agents) == 0 {
 		fmt.Fprintf(
-			w.out,
+			inv.out,
 			"\nSet the base URL of your agent; most agents read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
 			dataAddress, dataAddress,
 		)
 		return nil
 	}
-	fmt.Fprintln(w.out, "\nSet the base URL of your agents; the agents keep their own API keys:")
+	fmt.Fprintln(inv.out, "\nSet the base URL of your agents; the agents keep their own API keys:")
 	for _, a := range b.agents {
-		fmt.Fprintf(w.out, "    %-12s %s\n", a, pointingLine(a))
+		fmt.Fprintf(inv.out, "    %-12s %s\n", a, pointingLine(a))
 	}
 	return nil
 }

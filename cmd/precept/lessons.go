@@ -40,16 +40,16 @@ type lessonRow struct {
 }
 
 // lessons returns the verb with all verbs on lessons.
-func (w *invocation) lessons() *cobra.Command {
+func (inv *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
 		Short: "List, show, check and change lessons; share lessons with a fleet",
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsTry(), w.lessonsBacktest(), w.lessonsPhrases(), w.lessonsNew(), w.lessonsDiff(), w.lessonsImport(), w.lessonsExport(),
-		w.lessonsPush(), w.lessonsPull(), w.lessonsLog())
-	c.AddCommand(w.actions()...)
+	c.AddCommand(inv.lessonsList(), inv.lessonsShow(), inv.lessonsLint(), inv.lessonsTry(), inv.lessonsBacktest(), inv.lessonsPhrases(), inv.lessonsNew(), inv.lessonsDiff(), inv.lessonsImport(), inv.lessonsExport(),
+		inv.lessonsPush(), inv.lessonsPull(), inv.lessonsLog())
+	c.AddCommand(inv.actions()...)
 	return c
 }
 
@@ -100,15 +100,15 @@ func isDirectory(path string) bool {
 }
 
 // actions returns the verbs that change the state of a lesson.
-func (w *invocation) actions() []*cobra.Command {
+func (inv *invocation) actions() []*cobra.Command {
 	return []*cobra.Command{
-		w.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
-		w.action(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
-		w.lessonsTrial(),
-		w.action(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
-		w.action(lesson.Resume, "Resume a paused lesson in the state before the pause"),
-		w.lessonsRetire(),
-		w.action(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
+		inv.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
+		inv.action(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
+		inv.lessonsTrial(),
+		inv.action(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
+		inv.action(lesson.Resume, "Resume a paused lesson in the state before the pause"),
+		inv.lessonsRetire(),
+		inv.action(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
 	}
 }
 
@@ -132,7 +132,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 }
 
 // action returns the verb that applies an action to the named lesson. short is the help text.
-func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
+func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running server applies the change within two seconds."
@@ -140,35 +140,35 @@ func (w *invocation) action(a lesson.Action, short string) *cobra.Command {
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		l, err := w.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		l, err := inv.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
 		if err != nil {
 			return err
 		}
 		if undo := a.Undo(); undo != "" && !asJSON {
-			_, err := fmt.Fprintf(w.out, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
+			_, err := fmt.Fprintf(inv.out, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
 			return err
 		}
-		return printState(w.out, l, asJSON)
+		return printState(inv.out, l, asJSON)
 	})
 }
 
 const forceHelp = "approve despite findings of the checks; read the lesson first"
 
 // change applies an action to a lesson in the name of the user, and prints the findings of the checks.
-func (w *invocation) change(
+func (inv *invocation) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
 ) (*lesson.Lesson, error) {
-	b, closeBank, err := w.tools.OpenWriter(cfg)
+	b, closeBank, err := inv.tools.OpenWriter(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
-	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: userName(w.env), Force: force})
-	printFindings(w.err, r.Findings)
+	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: userName(inv.env), Force: force})
+	printFindings(inv.err, r.Findings)
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):

@@ -26,7 +26,7 @@ type backtestFlags struct {
 }
 
 // lessonsBacktest returns the verb that lists the captured sessions in which lessons would have matched.
-func (w *invocation) lessonsBacktest() *cobra.Command {
+func (inv *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
@@ -44,30 +44,30 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		since, err := parseDay("since", f.since)
 		if err != nil {
 			return err
 		}
-		lessons, err := w.findLessons(c.Context(), cfg, args)
+		lessons, err := inv.findLessons(c.Context(), cfg, args)
 		if err != nil {
 			return err
 		}
 		var others *lesson.Book
 		if cfg.Match.Like != configs.LikeOff {
-			if others, _, err = readBook(c.Context(), w.tools, cfg); err != nil {
+			if others, _, err = readBook(c.Context(), inv.tools, cfg); err != nil {
 				return err
 			}
 		}
-		run, err := w.runBacktest(c.Context(), cfg, lessons, backtestSelection{f.tenant, since, others})
+		run, err := inv.runBacktest(c.Context(), cfg, lessons, backtestSelection{f.tenant, since, others})
 		if err != nil {
 			return err
 		}
 		if f.asJSON {
-			return writeJSON(w.out, run.Results())
+			return writeJSON(inv.out, run.Results())
 		}
 		for _, r := range run.Results() {
-			printBacktest(w.out, r)
+			printBacktest(inv.out, r)
 		}
 		return nil
 	})
@@ -75,14 +75,14 @@ func (w *invocation) lessonsBacktest() *cobra.Command {
 
 // findLessons returns the lessons of args: a name that ends in .md is a file, any other name is a slug of the
 // bank.
-func (w *invocation) findLessons(
+func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
 	var book *lesson.Book
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
-			raw, err := readText(w.in, arg, lesson.MaxFile)
+			raw, err := readText(inv.in, arg, lesson.MaxFile)
 			if err != nil {
 				return nil, err
 			}
@@ -95,7 +95,7 @@ func (w *invocation) findLessons(
 		}
 		if book == nil {
 			var err error
-			if book, _, err = readBook(ctx, w.tools, cfg); err != nil {
+			if book, _, err = readBook(ctx, inv.tools, cfg); err != nil {
 				return nil, err
 			}
 		}
@@ -116,8 +116,8 @@ type backtestSelection struct {
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
-func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Run, error) {
-	e, err := w.tools.OpenStored(ctx, cfg)
+func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Run, error) {
+	e, err := inv.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +126,11 @@ func (w *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lesso
 	if err != nil {
 		return nil, err
 	}
-	bar := newProgress(w.err, w.tools, "sessions", st["sessions"])
+	bar := newProgress(inv.err, inv.tools, "sessions", st["sessions"])
 	defer bar.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
 	if selection.among != nil {
-		traffic, err := server.ReadTraffic(ctx, e, w.tools.Now(), nil)
+		traffic, err := server.ReadTraffic(ctx, e, inv.tools.Now(), nil)
 		if err != nil {
 			return nil, err
 		}

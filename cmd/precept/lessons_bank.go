@@ -42,7 +42,7 @@ type pushed struct {
 }
 
 // lessonsPush returns the verb that replaces the lessons in Redis by a directory.
-func (w *invocation) lessonsPush() *cobra.Command {
+func (inv *invocation) lessonsPush() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
@@ -53,13 +53,13 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := argumentBank(w.tools, cfg, args)
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, err := argumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // everything was answered
-		texts, err := readTexts(w.err, args[0])
+		texts, err := readTexts(inv.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
 				"retire each lesson: precept lessons retire SLUG", args[0])
@@ -69,12 +69,12 @@ func (w *invocation) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
 		defer cancel()
-		changed, findings, err := w.tools.Writer(place).Replace(ctx, texts, userName(w.env))
-		printFindings(w.err, findings)
+		changed, findings, err := inv.tools.Writer(place).Replace(ctx, texts, userName(inv.env))
+		printFindings(inv.err, findings)
 		if err != nil {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
 		}
-		return reply(w.out,
+		return reply(inv.out,
 			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
 			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
 		)
@@ -82,7 +82,7 @@ func (w *invocation) lessonsPush() *cobra.Command {
 }
 
 // lessonsPull returns the verb that writes the lessons in Redis into a directory.
-func (w *invocation) lessonsPull() *cobra.Command {
+func (inv *invocation) lessonsPull() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
@@ -92,8 +92,8 @@ func (w *invocation) lessonsPull() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := argumentBank(w.tools, cfg, args)
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, err := argumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
@@ -104,11 +104,11 @@ func (w *invocation) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, userName(w.env))
+		n, err := inv.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, userName(inv.env))
 		if err != nil {
 			return err
 		}
-		return reply(w.out,
+		return reply(inv.out,
 			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", amount(n, "lesson"), args[0],
 		)
 	})

@@ -34,7 +34,7 @@ type change struct {
 }
 
 // lessonsDiff returns the verb that compares two banks.
-func (w *invocation) lessonsDiff() *cobra.Command {
+func (inv *invocation) lessonsDiff() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
@@ -47,8 +47,8 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		old, err := bankAt(c.Context(), w.err, w.tools, cfg, args[0])
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		old, err := bankAt(c.Context(), inv.err, inv.tools, cfg, args[0])
 		if err != nil {
 			return err
 		}
@@ -56,21 +56,21 @@ func (w *invocation) lessonsDiff() *cobra.Command {
 		if len(args) == 2 {
 			place = args[1]
 		}
-		next, err := bankAt(c.Context(), w.err, w.tools, cfg, place)
+		next, err := bankAt(c.Context(), inv.err, inv.tools, cfg, place)
 		if err != nil {
 			return err
 		}
-		changes, ok := differences(w.tools.Now(), old, next)
+		changes, ok := differences(inv.tools.Now(), old, next)
 		if asJSON {
-			return conclude(w.out, changes, ok)
+			return conclude(inv.out, changes, ok)
 		}
 		for i := range changes {
-			printChange(w.out, &changes[i])
+			printChange(inv.out, &changes[i])
 		}
 		if len(changes) == 0 {
-			fmt.Fprintln(w.out, "the lessons do not differ")
+			fmt.Fprintln(inv.out, "the lessons do not differ")
 		} else {
-			fmt.Fprintf(w.out, "differences in %s\n", amount(len(changes), "lesson"))
+			fmt.Fprintf(inv.out, "differences in %s\n", amount(len(changes), "lesson"))
 		}
 		return failedUnless(ok)
 	})

@@ -19,7 +19,7 @@ import (
 )
 
 // lessonsRetire returns the verb that moves lessons into the archive.
-func (w *invocation) lessonsRetire() *cobra.Command {
+func (inv *invocation) lessonsRetire() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
 		Use:     "retire [SLUG...]",
@@ -35,7 +35,7 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 		&superseded, "superseded", false, "all lessons that an active lesson supersedes",
 	)
 	addJSON(c, &asJSON)
-	return w.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
+	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		single := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
@@ -45,7 +45,7 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 			return err
 		}
 		for _, l := range book.Lessons() {
-			state, _ := book.StateAt(l.Slug, w.tools.Now())
+			state, _ := book.StateAt(l.Slug, inv.tools.Now())
 			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) &&
 				!slices.Contains(slugs, l.Slug) {
 				slugs = append(slugs, l.Slug)
@@ -53,22 +53,22 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 		}
 		retired := []stateAnswer{}
 		for _, slug := range slugs {
-			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: userName(w.env)})
+			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: userName(inv.env)})
 			if err != nil {
 				return slugError(slug, err)
 			}
 			retired = append(retired, answerOf(r.Lesson))
 			if !asJSON {
-				fmt.Fprintf(w.out, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
+				fmt.Fprintf(inv.out, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
 			}
 		}
 		switch {
 		case asJSON && single:
-			return writeJSON(w.out, retired[0])
+			return writeJSON(inv.out, retired[0])
 		case asJSON:
-			return writeJSON(w.out, retired)
+			return writeJSON(inv.out, retired)
 		case len(slugs) == 0:
-			fmt.Fprintln(w.out, "no lesson to retire")
+			fmt.Fprintln(inv.out, "no lesson to retire")
 		}
 		return nil
 	})
@@ -78,14 +78,14 @@ func (w *invocation) lessonsRetire() *cobra.Command {
 const eventsRead = 1000
 
 // lessonsLog returns the verb that prints the audit log of the lessons.
-func (w *invocation) lessonsLog() *cobra.Command {
+func (inv *invocation) lessonsLog() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "log [SLUG]", Short: "Show the audit log of the lessons, oldest event first",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
-	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		events, err := b.Log(ctx, eventsRead)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func (w *invocation) lessonsLog() *cobra.Command {
 				continue
 			}
 			if asJSON {
-				if err := json.NewEncoder(w.out).Encode(e); err != nil {
+				if err := json.NewEncoder(inv.out).Encode(e); err != nil {
 					return err
 				}
 			}
@@ -111,15 +111,15 @@ func (w *invocation) lessonsLog() *cobra.Command {
 		case asJSON:
 			return nil
 		case len(rows) == 1:
-			_, err := fmt.Fprintln(w.out, "no events")
+			_, err := fmt.Fprintln(inv.out, "no events")
 			return err
 		}
-		return table(w.out, rows, columns(w.out))
+		return table(inv.out, rows, columns(inv.out))
 	})
 }
 
 // lessonsExport returns the verb that writes the lessons as JSON lines or as files.
-func (w *invocation) lessonsExport() *cobra.Command {
+func (inv *invocation) lessonsExport() *cobra.Command {
 	var format string
 	var states []string
 	var asJSON bool
@@ -136,36 +136,36 @@ func (w *invocation) lessonsExport() *cobra.Command {
 		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
 	)
 	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the number of lessons as JSON; --format jsonl is JSON without the flag")
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
 			(format == "jsonl") != (len(args) == 0) {
 			return misuse(fmt.Errorf(
 				"--format jsonl takes no directory, and --format aip11 and gptme need one; correct the command",
 			))
 		}
-		book, _, err := loadBook(c.Context(), w.tools, cfg)
+		book, _, err := loadBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
 		n := 0
 		for _, l := range book.Lessons() {
-			row := rowOf(w.tools.Now(), book, l)
+			row := rowOf(inv.tools.Now(), book, l)
 			if !slices.Contains(states, string(row.State)) || l.Scope != (lesson.Scope{}) {
 				continue
 			}
 			n++
-			if err := exportOne(w.out, format, args, l, row); err != nil {
+			if err := exportOne(inv.out, format, args, l, row); err != nil {
 				return err
 			}
 		}
 		switch {
 		case format == "jsonl":
 		case asJSON:
-			return writeJSON(w.out, map[string]any{"output": args[0], "format": format, "lessons": n})
+			return writeJSON(inv.out, map[string]any{"output": args[0], "format": format, "lessons": n})
 		case n == 0:
-			fmt.Fprintln(w.out, "no lessons in these states; nothing was written")
+			fmt.Fprintln(inv.out, "no lessons in these states; nothing was written")
 		default:
-			fmt.Fprintf(w.out, "%s written into %s\n", amount(n, "lesson"), args[0])
+			fmt.Fprintf(inv.out, "%s written into %s\n", amount(n, "lesson"), args[0])
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ type linted struct {
 }
 
 // lessonsLint returns the verb that checks all lessons.
-func (w *invocation) lessonsLint() *cobra.Command {
+func (inv *invocation) lessonsLint() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{
 		Use:   "lint",
@@ -37,8 +37,8 @@ func (w *invocation) lessonsLint() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&noBacktest, "no-backtest", false, "do not try the triggers on captured sessions")
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		book, problems, err := loadBook(c.Context(), w.tools, cfg)
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -47,10 +47,10 @@ func (w *invocation) lessonsLint() *cobra.Command {
 			read[l.Path] = true
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
-		checks := lesson.Checks{Now: w.tools.Now(), Secrets: server.Secrets}
+		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !noBacktest && !storeless(cfg) {
-			run, err := w.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
+			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
 				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
 			}
@@ -61,9 +61,9 @@ func (w *invocation) lessonsLint() *cobra.Command {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
 		if asJSON {
-			return conclude(w.out, answer, answer.OK)
+			return conclude(inv.out, answer, answer.OK)
 		}
-		printLint(w.out, answer)
+		printLint(inv.out, answer)
 		return failedUnless(answer.OK)
 	})
 }

@@ -26,7 +26,7 @@ type listFlags struct {
 }
 
 // lessonsList returns the verb that lists the lessons.
-func (w *invocation) lessonsList() *cobra.Command {
+func (inv *invocation) lessonsList() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
 		Use:   "list",
@@ -42,7 +42,7 @@ func (w *invocation) lessonsList() *cobra.Command {
 	)
 	c.Flags().BoolVar(&f.expired, "expired", false, "only expired lessons")
 	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons instead of the bank")
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
 				return misuse(fmt.Errorf(
@@ -51,13 +51,13 @@ func (w *invocation) lessonsList() *cobra.Command {
 				))
 			}
 		}
-		return w.list(c.Context(), cfg, &f)
+		return inv.list(c.Context(), cfg, &f)
 	})
 }
 
 // list prints the lessons that the flags select, as a table or as JSON.
-func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
-	book, problems, err := bankOrArchive(ctx, w.tools, cfg, f.archived)
+func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
+	book, problems, err := bankOrArchive(ctx, inv.tools, cfg, f.archived)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 	list := make([]lessonRow, 0, book.Len())
 	rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
 	for _, l := range book.Lessons() {
-		r := rowOf(w.tools.Now(), book, l)
+		r := rowOf(inv.tools.Now(), book, l)
 		if len(f.states) > 0 && !slices.Contains(f.states, string(r.State)) {
 			continue
 		}
@@ -82,16 +82,16 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 		})
 	}
 	if len(problems) > 0 {
-		warnOfFaults(w.err, len(problems))
+		warnOfFaults(inv.err, len(problems))
 	}
 	if f.asJSON {
-		return writeJSON(w.out, list)
+		return writeJSON(inv.out, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w.out, "no lessons")
+		_, err := fmt.Fprintln(inv.out, "no lessons")
 		return err
 	}
-	if err := table(w.out, rows, columns(w.out)); err != nil {
+	if err := table(inv.out, rows, columns(inv.out)); err != nil {
 		return err
 	}
 	for i := range list {
@@ -99,7 +99,7 @@ func (w *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags
 			// Each pair is printed once, even if the other lesson is not listed.
 			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
 				printWrapped(
-					w.out, columns(w.out),
+					inv.out, columns(inv.out),
 					"! %s and %s fire on the same words and contradict each other; both are kept",
 					list[i].Slug, other,
 				)
@@ -126,7 +126,7 @@ func bankOrArchive(
 }
 
 // lessonsShow returns the verb that prints one lesson with its findings and opinions.
-func (w *invocation) lessonsShow() *cobra.Command {
+func (inv *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
 		Use:   "show SLUG",
@@ -139,8 +139,8 @@ func (w *invocation) lessonsShow() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		book, _, err := bankOrArchive(c.Context(), w.tools, cfg, archived)
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		book, _, err := bankOrArchive(c.Context(), inv.tools, cfg, archived)
 		if err != nil {
 			return err
 		}
@@ -148,9 +148,9 @@ func (w *invocation) lessonsShow() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		row, companion, opinions := rowOf(w.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), w.tools, cfg, l)
+		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
 		if asJSON {
-			return writeJSON(w.out, struct {
+			return writeJSON(inv.out, struct {
 				lessonRow
 				Companion string           `json:"companion,omitempty"`
 				Opinions  *report.Opinions `json:"opinions,omitempty"` // opinions of judges; not measured
@@ -158,21 +158,21 @@ func (w *invocation) lessonsShow() *cobra.Command {
 			}{row, companion, opinions, l.Body})
 		}
 		if n := l.Support(); n > len(l.Evidence) {
-			fmt.Fprintf(w.err, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
+			fmt.Fprintf(inv.err, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
 		}
 		if companion != "" {
-			fmt.Fprintln(w.err, "companion:", companion)
+			fmt.Fprintln(inv.err, "companion:", companion)
 		}
 		if len(row.Conflicts) > 0 {
-			fmt.Fprintln(w.err, "contradicts:", strings.Join(row.Conflicts, ", "))
+			fmt.Fprintln(inv.err, "contradicts:", strings.Join(row.Conflicts, ", "))
 		}
 		if len(row.SupersededBy) > 0 {
-			fmt.Fprintln(w.err, "superseded by:", strings.Join(row.SupersededBy, ", "))
+			fmt.Fprintln(inv.err, "superseded by:", strings.Join(row.SupersededBy, ", "))
 		}
 		if opinions != nil {
-			fmt.Fprintln(w.err, opinions)
+			fmt.Fprintln(inv.err, opinions)
 		}
-		_, err = io.WriteString(w.out, l.Raw)
+		_, err = io.WriteString(inv.out, l.Raw)
 		return err
 	})
 }

@@ -31,7 +31,7 @@ type phrasesAnswer struct {
 }
 
 // lessonsPhrases returns the verb that proposes keywords for a lesson.
-func (w *invocation) lessonsPhrases() *cobra.Command {
+func (inv *invocation) lessonsPhrases() *cobra.Command {
 	var accept []string
 	var judge, asJSON bool
 	c := &cobra.Command{
@@ -49,11 +49,11 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 	c.Flags().BoolVar(&judge, "judge", false, "ask the model of distill.judge for phrases as well")
 	addJSON(c, &asJSON)
 	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
-	return w.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := checkJudge(cfg, judge, accept); err != nil {
 			return err
 		}
-		book, _, err := loadBook(c.Context(), w.tools, cfg)
+		book, _, err := loadBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		sessions, traffic, err := w.readCaptured(c.Context(), cfg)
+		sessions, traffic, err := inv.readCaptured(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 			Proposals: append([]backtest.PhraseProposal{}, backtest.Phrases(near, sessions)...),
 		}
 		if judge {
-			if err := w.askPhrases(c.Context(), cfg, l, near, sessions, &answer); err != nil {
+			if err := inv.askPhrases(c.Context(), cfg, l, near, sessions, &answer); err != nil {
 				return err
 			}
 		}
@@ -90,26 +90,26 @@ func (w *invocation) lessonsPhrases() *cobra.Command {
 			if err := answer.accept(accept, sessions); err != nil {
 				return err
 			}
-			if err := w.addPhrases(c.Context(), cfg, l, &answer); err != nil {
+			if err := inv.addPhrases(c.Context(), cfg, l, &answer); err != nil {
 				return err
 			}
 		}
 		if asJSON {
-			return writeJSON(w.out, answer)
+			return writeJSON(inv.out, answer)
 		}
-		printPhrases(w.out, &answer)
+		printPhrases(inv.out, &answer)
 		return nil
 	})
 }
 
 // readCaptured reads the newest captured sessions.
-func (w *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
-	e, err := w.tools.OpenStored(ctx, cfg)
+func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
+	e, err := inv.tools.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer e.Close() //nolint:errcheck // only read
-	traffic, err = server.ReadTraffic(ctx, e, w.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
+	traffic, err = server.ReadTraffic(ctx, e, inv.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
 		for i := range queries {
 			queries[i].Tenant = s.Tenant
 		}
@@ -137,14 +137,14 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 
 // askPhrases adds the proposals of the judge. A phrase that fires in too many sessions, or that a near
 // miss proposes already, is left out.
-func (w *invocation) askPhrases(
+func (inv *invocation) askPhrases(
 	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.Captured, answer *phrasesAnswer,
 ) error {
 	var sentences []string
 	for i := range near {
 		sentences = append(sentences, near[i].Window)
 	}
-	phrases, used, err := w.tools.AskPhrases(ctx, cfg, l, sentences)
+	phrases, used, err := inv.tools.AskPhrases(ctx, cfg, l, sentences)
 	answer.Tokens = used.Input + used.Output
 	if err != nil {
 		return fmt.Errorf("ask the judge for phrases: %w", err)
@@ -185,7 +185,7 @@ func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) er
 }
 
 // addPhrases adds the accepted phrases to the keywords of the lesson.
-func (w *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesAnswer) error {
+func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesAnswer) error {
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		for _, phrase := range answer.Accepted {
 			if !slices.Contains(l.Trigger.Keywords, phrase) {
@@ -196,15 +196,15 @@ func (w *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *les
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.Slug, err)
 	}
-	b, closeBank, err := w.tools.OpenWriter(cfg)
+	b, closeBank, err := inv.tools.OpenWriter(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
-	r, err := b.Put(ctx, path.Join(l.Category, path.Base(strings.ReplaceAll(l.Path, "\\", "/"))), []byte(edited.Raw), userName(w.env))
-	printFindings(w.err, r.Findings)
+	r, err := b.Put(ctx, path.Join(l.Category, path.Base(strings.ReplaceAll(l.Path, "\\", "/"))), []byte(edited.Raw), userName(inv.env))
+	printFindings(inv.err, r.Findings)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s is unchanged", l.Slug), err)
 	}

@@ -57,7 +57,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 }
 
 // lessonsTrial returns the verb that starts the trial of a lesson.
-func (w *invocation) lessonsTrial() *cobra.Command {
+func (inv *invocation) lessonsTrial() *cobra.Command {
 	var f trialFlags
 	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"
 	c := &cobra.Command{
@@ -95,29 +95,29 @@ func (w *invocation) lessonsTrial() *cobra.Command {
 	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal without a question")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the cost of a planned trial as JSON")
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(c); err != nil {
 			return misuse(err)
 		}
 		if !f.planned() {
-			return w.beginTrial(c.Context(), cfg, args[0], &f)
+			return inv.beginTrial(c.Context(), cfg, args[0], &f)
 		}
-		return w.planTrial(c.Context(), cfg, args[0], &f)
+		return inv.planTrial(c.Context(), cfg, args[0], &f)
 	})
 }
 
 // planTrial prints the cost of a planned trial, and starts the trial unless --dry-run is set or a person at a
 // terminal has not given --yes.
-func (w *invocation) planTrial(
+func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	r, err := findReport(ctx, w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
+	r, err := findReport(ctx, inv.err, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
 	if err != nil && storeless(cfg) {
-		if r, err = blankReport(ctx, w.tools, cfg); err != nil {
+		if r, err = blankReport(ctx, inv.tools, cfg); err != nil {
 			return fmt.Errorf("the cost of the trial is unknown: %w", err)
 		}
 		fmt.Fprintln(
-			w.err,
+			inv.err,
 			"precept: the store does not exist yet; the forecast assumes a lesson without measurements",
 		)
 	}
@@ -137,30 +137,30 @@ func (w *invocation) planTrial(
 		return misuse(err)
 	}
 	if f.asJSON {
-		err = writeJSON(w.out, cost)
+		err = writeJSON(inv.out, cost)
 	} else {
 		for _, line := range cost.Text() {
-			fmt.Fprintln(w.out, line)
+			fmt.Fprintln(inv.out, line)
 		}
 	}
 	if err != nil || f.dryRun {
 		return err
 	}
-	if isTerminal(w.out) && !f.yes {
+	if isTerminal(inv.out) && !f.yes {
 		return errors.New("the trial was not started; add --yes to start it")
 	}
-	return w.beginTrial(ctx, cfg, slug, f)
+	return inv.beginTrial(ctx, cfg, slug, f)
 }
 
 // beginTrial starts the trial of a lesson, and prints a confirmation unless the output is JSON.
-func (w *invocation) beginTrial(
+func (inv *invocation) beginTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	l, err := w.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
+	l, err := inv.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
 	if err != nil || f.asJSON {
 		return err
 	}
-	return printState(w.out, l, false)
+	return printState(inv.out, l, false)
 }
 
 // blankReport returns the report of lessons without any measurement.

@@ -62,7 +62,7 @@ type tryAnswer struct {
 }
 
 // lessonsTry returns the verb that prints the lessons that match a text.
-func (w *invocation) lessonsTry() *cobra.Command {
+func (inv *invocation) lessonsTry() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
@@ -92,24 +92,24 @@ func (w *invocation) lessonsTry() *cobra.Command {
 		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
 	)
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		text, err := tryText(w.in, &f, args)
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		text, err := tryText(inv.in, &f, args)
 		if err != nil {
 			return err
 		}
-		book, problems, err := loadBook(c.Context(), w.tools, cfg)
+		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
-		answer, q := try(w.tools.Now(), cfg, book, &f, text)
-		answer.Suggestions = w.suggest(c.Context(), cfg, book, &q)
+		answer, q := try(inv.tools.Now(), cfg, book, &f, text)
+		answer.Suggestions = inv.suggest(c.Context(), cfg, book, &q)
 		if f.asJSON {
-			return writeJSON(w.out, answer)
+			return writeJSON(inv.out, answer)
 		}
 		if len(problems) > 0 {
-			warnOfFaults(w.err, len(problems))
+			warnOfFaults(inv.err, len(problems))
 		}
-		printTried(w.out, &answer)
+		printTried(inv.out, &answer)
 		return nil
 	})
 }
@@ -184,12 +184,12 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 
 // suggest returns the lessons that the query resembles by the thresholds of the captured sessions.
 // Without captured sessions there is no suggestion.
-func (w *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
+func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
 	if cfg.Match.Like == configs.LikeOff {
 		return out
 	}
-	_, traffic, err := w.readCaptured(ctx, cfg)
+	_, traffic, err := inv.readCaptured(ctx, cfg)
 	if err != nil || !traffic.Enough() {
 		return out
 	}

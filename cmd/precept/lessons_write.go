@@ -30,7 +30,7 @@ type draftFlags struct {
 }
 
 // lessonsNew returns the verb that writes a new lesson.
-func (w *invocation) lessonsNew() *cobra.Command {
+func (inv *invocation) lessonsNew() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
 	c := &cobra.Command{
@@ -44,8 +44,8 @@ func (w *invocation) lessonsNew() *cobra.Command {
 	}
 	f.add(c)
 	addJSON(c, &asJSON)
-	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
-		l, err := w.draft(&f, args[0])
+	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+		l, err := inv.draft(&f, args[0])
 		if err != nil {
 			return err
 		}
@@ -62,13 +62,13 @@ func (w *invocation) lessonsNew() *cobra.Command {
 				)
 			}
 		}
-		r, err := b.Put(ctx, name, raw, userName(w.env))
-		printFindings(w.err, r.Findings)
+		r, err := b.Put(ctx, name, raw, userName(inv.env))
+		printFindings(inv.err, r.Findings)
 		if err != nil {
 			return err
 		}
 		l = r.Lesson
-		return reply(w.out,
+		return reply(inv.out,
 			asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
 			l.State, l.Path,
 		)
@@ -114,7 +114,7 @@ func (f *draftFlags) add(c *cobra.Command) {
 }
 
 // draft makes the lesson that the flags describe.
-func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
+func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
 		Trigger: lesson.Trigger{
@@ -139,13 +139,13 @@ func (w *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	if len(l.Evidence) == 0 {
 		l.Evidence = []lesson.Evidence{{
-			Kind: "audit", Ref: userName(w.env) + "/" + w.tools.Now().UTC().Format(time.DateOnly),
+			Kind: "audit", Ref: userName(inv.env) + "/" + inv.tools.Now().UTC().Format(time.DateOnly),
 			Note: "Written by hand.",
 		}}
 	}
 	advice := f.advice
 	if advice == "-" {
-		raw, err := readText(w.in, "-", lesson.MaxFile)
+		raw, err := readText(inv.in, "-", lesson.MaxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 }
 
 // lessonsImport returns the verb that adds lessons of another bank, in quarantine.
-func (w *invocation) lessonsImport() *cobra.Command {
+func (inv *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
@@ -191,20 +191,20 @@ func (w *invocation) lessonsImport() *cobra.Command {
 		&approve, "approve", false, "approve the lessons that pass the checks, in your name",
 	)
 	addJSON(c, &asJSON)
-	return w.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := w.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
+	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		b, closeBank, err := inv.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})
 		if err != nil {
 			return err
 		}
 		defer closeBank()
-		texts, problems, err := foreignTexts(w.in, args)
+		texts, problems, err := foreignTexts(inv.in, args)
 		if err != nil {
 			return err
 		}
-		printProblems(w.err, problems)
-		imported, failed, err := adoptAll(c.Context(), w.env, w.err, b, texts, approve)
+		printProblems(inv.err, problems)
+		imported, failed, err := adoptAll(c.Context(), inv.env, inv.err, b, texts, approve)
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (w *invocation) lessonsImport() *cobra.Command {
 			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
 		}
 		counts := map[string]int{"taken": imported, "refused": failed}
-		if err := reply(w.out, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
+		if err := reply(inv.out, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return failedUnless(failed == 0)

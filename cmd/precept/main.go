@@ -78,8 +78,8 @@ func run() int {
 }
 
 // execute runs a command line, prints the error, and returns the exit code.
-func (w *invocation) execute(ctx context.Context, args []string) int {
-	root := w.root() //nolint:contextcheck // cobra passes ctx to the verb
+func (inv *invocation) execute(ctx context.Context, args []string) int {
+	root := inv.root() //nolint:contextcheck // cobra passes ctx to the verb
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var coded *codedError
@@ -88,11 +88,11 @@ func (w *invocation) execute(ctx context.Context, args []string) int {
 		return exitDone
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(w.err, "precept:", coded.err)
+			fmt.Fprintln(inv.err, "precept:", coded.err)
 		}
 		return coded.code
 	default:
-		fmt.Fprintln(w.err, "precept:", err)
+		fmt.Fprintln(inv.err, "precept:", err)
 		return exitFailed
 	}
 }
@@ -115,7 +115,7 @@ func (e *codedError) Unwrap() error { return e.err }
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
 // root returns the command with all verbs.
-func (w *invocation) root() *cobra.Command {
+func (inv *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
 		Short: "A reverse proxy in front of LLM APIs that lets unmodified agents learn " +
@@ -125,29 +125,29 @@ func (w *invocation) root() *cobra.Command {
 		Args:          arguments(cobra.NoArgs),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetIn(w.in)
-	root.SetOut(w.out)
-	root.SetErr(w.err)
+	root.SetIn(inv.in)
+	root.SetOut(inv.out)
+	root.SetErr(inv.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse(fmt.Errorf(
 			"%w; %s`%s --help` lists the flags", plainFlagError(err), suggestedFlag(c, err), c.CommandPath(),
 		))
 	})
-	wrapHelp(w.out, root)
+	wrapHelp(inv.out, root)
 	for _, g := range []struct {
 		title string
 		verbs []*cobra.Command
 	}{
 		{"Run it:", []*cobra.Command{
-			w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo(),
+			inv.initVerb(), inv.check(), inv.serve(), inv.runVerb(), inv.readyVerb(), inv.demo(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			w.report(), w.dashboard(), w.watch(), w.doctor(), inspect(w.in, w.out),
+			inv.report(), inv.dashboard(), inv.watch(), inv.doctor(), inspect(inv.in, inv.out),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
-			w.lessons(), w.rules(), w.distill(), w.feedback(), w.record(), w.verify(),
+			inv.lessons(), inv.rules(), inv.distill(), inv.feedback(), inv.record(), inv.verify(),
 		}},
-		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget(), w.migrate()}},
+		{"Data:", []*cobra.Command{inv.export(), inv.importVerb(), inv.forget(), inv.migrate()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, v := range g.verbs {
@@ -155,7 +155,7 @@ func (w *invocation) root() *cobra.Command {
 		}
 		root.AddCommand(g.verbs...)
 	}
-	root.AddCommand(version(w.out))
+	root.AddCommand(version(inv.out))
 	checkTopics(root)
 	return root
 }

@@ -23,7 +23,7 @@ type migrateFlags struct {
 }
 
 // migrate returns the verb that moves a store in Redis to shards.
-func (w *invocation) migrate() *cobra.Command {
+func (inv *invocation) migrate() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
 		Use:   "migrate",
@@ -40,17 +40,17 @@ func (w *invocation) migrate() *cobra.Command {
 	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
 	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and the deletion of the old keys")
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		return w.runMigrate(c.Context(), cfg, f)
+	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		return inv.runMigrate(c.Context(), cfg, f)
 	})
 }
 
 // runMigrate migrates the configured store and prints the result.
-func (w *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
+func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
 		return misuse(errors.New("the store is not in Redis; an embedded store is migrated by its first start"))
 	}
-	opened, err := w.tools.OpenWhole(ctx, cfg)
+	opened, err := inv.tools.OpenWhole(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -64,17 +64,17 @@ func (w *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migr
 		return fmt.Errorf("read the layout of the store: %w", err)
 	}
 	if layout.Old && !f.yes {
-		fmt.Fprint(w.err, "Do all replicas run this release, or are they stopped? [yes/no] ")
-		line, _ := bufio.NewReader(w.in).ReadString('\n')
+		fmt.Fprint(inv.err, "Do all replicas run this release, or are they stopped? [yes/no] ")
+		line, _ := bufio.NewReader(inv.in).ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
 			return errors.New("the migration was not confirmed, so nothing has changed; answer yes, or add --yes")
 		}
 	}
 	shown := time.Time{}
 	done, err := db.Migrate(ctx, redis.Migration{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
-		if now := w.tools.Now(); now.Sub(shown) >= time.Second {
+		if now := inv.tools.Now(); now.Sub(shown) >= time.Second {
 			shown = now
-			fmt.Fprintf(w.err, "precept: copied %s\n", amount(sessions, "session"))
+			fmt.Fprintf(inv.err, "precept: copied %s\n", amount(sessions, "session"))
 		}
 	}})
 	if err != nil {
@@ -82,13 +82,13 @@ func (w *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migr
 	}
 	switch {
 	case f.asJSON:
-		return writeJSON(w.out, map[string]any{
+		return writeJSON(inv.out, map[string]any{
 			"tenants": done.Tenants, "sessions": done.Sessions, "frozen_seconds": done.Frozen.Seconds(),
 		})
 	case !layout.Old && !layout.Moving:
-		_, err = fmt.Fprintln(w.out, "the store has shards already")
+		_, err = fmt.Fprintln(inv.out, "the store has shards already")
 	default:
-		_, err = fmt.Fprintf(w.out, "migrated: %s, %s copied; replicas could not write for %v\n",
+		_, err = fmt.Fprintf(inv.out, "migrated: %s, %s copied; replicas could not write for %v\n",
 			amount(done.Tenants, "tenant"), amount(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
 	}
 	return err

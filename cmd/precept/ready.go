@@ -30,7 +30,7 @@ type readiness struct {
 
 // readyVerb asks a running server whether the server accepts requests: the health check of an image
 // without a shell.
-func (w *invocation) readyVerb() *cobra.Command {
+func (inv *invocation) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
@@ -42,15 +42,15 @@ func (w *invocation) readyVerb() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return w.withConfig(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {
-			return conclude(w.out, r, r.Ready)
+			return conclude(inv.out, r, r.Ready)
 		}
 		if !r.Ready {
 			return fmt.Errorf("%s: %s", r.URL, r.Says)
 		}
-		_, err := fmt.Fprintf(w.out, "%s: %s\n", r.URL, r.Says)
+		_, err := fmt.Fprintf(inv.out, "%s: %s\n", r.URL, r.Says)
 		return err
 	})
 }

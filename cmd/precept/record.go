@@ -22,14 +22,14 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 	)
 }
 
-func (f *ledgerFlags) open(w *invocation) *ledger.Ledger {
+func (f *ledgerFlags) open(inv *invocation) *ledger.Ledger {
 	return &ledger.Ledger{
-		Path: cmp.Or(f.file, variable(w.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.tools.Now,
+		Path: cmp.Or(f.file, variable(inv.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: inv.tools.Now,
 	}
 }
 
 // record returns the verb that adds a failure to the ledger.
-func (w *invocation) record() *cobra.Command {
+func (inv *invocation) record() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var e ledger.Entry
 	var asJSON bool
@@ -52,14 +52,14 @@ func (w *invocation) record() *cobra.Command {
 	c.Flags().StringVar(&e.Rule, "rule", "", "rule that prevents the failure")
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		l := ledgerFlag.open(w)
-		if err := entry(w.in, c, &e, asJSON); err != nil {
+		l := ledgerFlag.open(inv)
+		if err := entry(inv.in, c, &e, asJSON); err != nil {
 			if traceErr := l.TraceRefused(err); traceErr != nil {
-				fmt.Fprintln(w.err, "precept:", traceErr)
+				fmt.Fprintln(inv.err, "precept:", traceErr)
 			}
 			return misuse(err)
 		}
-		return recordOne(c.Context(), w.out, w.err, l, e, asJSON)
+		return recordOne(c.Context(), inv.out, inv.err, l, e, asJSON)
 	}
 	return c
 }

@@ -44,7 +44,7 @@ func (f *reportFlags) parseWhatIf(text string) error {
 }
 
 // report returns the verb that prints the effects of the lessons.
-func (w *invocation) report() *cobra.Command {
+func (inv *invocation) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report",
@@ -71,22 +71,22 @@ func (w *invocation) report() *cobra.Command {
 		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))
 		}
-		r, err := findReport(c.Context(), w.err, w.tools, cfg, &f)
+		r, err := findReport(c.Context(), inv.err, inv.tools, cfg, &f)
 		if err != nil {
 			return err
 		}
 		if f.query.Explain != "" {
-			return explain(w.out, r, &f)
+			return explain(inv.out, r, &f)
 		}
 		if f.asJSON {
-			return writeJSON(w.out, r)
+			return writeJSON(inv.out, r)
 		}
-		return r.Table(w.out, columns(w.out))
+		return r.Table(inv.out, columns(inv.out))
 	})
 }
 

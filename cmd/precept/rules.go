@@ -15,14 +15,14 @@ import (
 )
 
 // rules returns the verb with all verbs on rules files.
-func (w *invocation) rules() *cobra.Command {
+func (inv *invocation) rules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
 		Short: "Measure which sections of CLAUDE.md, AGENTS.md and similar files earn their tokens",
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.rulesScan(), w.rulesMeasure(), w.rulesList(), w.rulesStop(), w.rulesPropose(), w.rulesToLessons())
+	c.AddCommand(inv.rulesScan(), inv.rulesMeasure(), inv.rulesList(), inv.rulesStop(), inv.rulesPropose(), inv.rulesToLessons())
 	return c
 }
 
@@ -33,7 +33,7 @@ type scanAnswer struct {
 }
 
 // rulesScan returns the verb that lists the rules files in the captured sessions.
-func (w *invocation) rulesScan() *cobra.Command {
+func (inv *invocation) rulesScan() *cobra.Command {
 	var tenant string
 	var asJSON bool
 	c := &cobra.Command{
@@ -46,21 +46,21 @@ func (w *invocation) rulesScan() *cobra.Command {
 	}
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
 	addJSON(c, &asJSON)
-	return w.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		e, err := w.tools.OpenStored(c.Context(), cfg)
+	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		e, err := inv.tools.OpenStored(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		defer e.Close() //nolint:errcheck // only read
-		scan, err := server.ScanRules(c.Context(), e, tenant, w.tools.Now())
+		scan, err := server.ScanRules(c.Context(), e, tenant, inv.tools.Now())
 		if err != nil {
 			return err
 		}
 		answer := scanAnswer{Sessions: scan.Sessions, Files: scan.Files()}
 		if asJSON {
-			return writeJSON(w.out, answer)
+			return writeJSON(inv.out, answer)
 		}
-		return printScan(w.out, &answer)
+		return printScan(inv.out, &answer)
 	})
 }
 

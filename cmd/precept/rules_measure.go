@@ -43,7 +43,7 @@ type measureAnswer struct {
 }
 
 // rulesMeasure returns the verb that registers sections of a rules file for measurement.
-func (w *invocation) rulesMeasure() *cobra.Command {
+func (inv *invocation) rulesMeasure() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
 		Use:   "measure FILE",
@@ -62,7 +62,7 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
 	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
 	addJSON(c, &f.asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {
 			return misuse(err)
 		}
@@ -74,30 +74,30 @@ func (w *invocation) rulesMeasure() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read the rules file: %w", err)
 		}
-		place, closePlace, err := w.tools.OpenSections(cfg)
+		place, closePlace, err := inv.tools.OpenSections(cfg)
 		if err != nil {
 			return err
 		}
 		defer closePlace()
-		answer, err := f.register(c.Context(), place, cfg.Rules.AtOnce, path, text, w.tools.Now())
+		answer, err := f.register(c.Context(), place, cfg.Rules.AtOnce, path, text, inv.tools.Now())
 		if err != nil {
 			return err
 		}
 		if f.asJSON {
-			return writeJSON(w.out, answer)
+			return writeJSON(inv.out, answer)
 		}
 		for _, s := range answer.Registered {
 			when := "from now on"
 			if s.State == rules.Queued {
 				when = "after another measurement has ended (rules.at_once)"
 			}
-			fmt.Fprintf(w.out, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
+			fmt.Fprintf(inv.out, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
 		}
 		for _, s := range answer.Displaced {
-			fmt.Fprintf(w.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
+			fmt.Fprintf(inv.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
-			fmt.Fprintf(w.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
+			fmt.Fprintf(inv.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
 		}
 		if len(answer.Registered) == 0 {
 			return errors.New("no section was registered; `precept rules list` shows the registered sections")

@@ -32,7 +32,7 @@ type judgement struct {
 }
 
 // rulesPropose returns the verb that prints a rules file without the sections that can be removed.
-func (w *invocation) rulesPropose() *cobra.Command {
+func (inv *invocation) rulesPropose() *cobra.Command {
 	var tenant string
 	var margin float64
 	var force, asJSON bool
@@ -48,7 +48,7 @@ func (w *invocation) rulesPropose() *cobra.Command {
 	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
 	addJSON(c, &asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
 			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
 		}
@@ -56,15 +56,15 @@ func (w *invocation) rulesPropose() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rep, err := findReport(c.Context(), w.err, w.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		rep, err := findReport(c.Context(), inv.err, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
 		if err != nil {
 			return err
 		}
 		p := propose(filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
 		if asJSON {
-			return writeJSON(w.out, p)
+			return writeJSON(inv.out, p)
 		}
-		return p.print(w.out)
+		return p.print(inv.out)
 	})
 }
 
@@ -249,7 +249,7 @@ func cutSections(text string, cuts []rules.Span) string {
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
 // rulesToLessons returns the verb that makes a quarantined lesson of a section.
-func (w *invocation) rulesToLessons() *cobra.Command {
+func (inv *invocation) rulesToLessons() *cobra.Command {
 	var names, keywords []string
 	var asJSON bool
 	c := &cobra.Command{
@@ -262,7 +262,7 @@ func (w *invocation) rulesToLessons() *cobra.Command {
 	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
 	c.Flags().StringSliceVar(&keywords, "keyword", nil, "phrase on which the lesson fires")
 	addJSON(c, &asJSON)
-	return w.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		if len(names) == 0 {
 			return misuse(errors.New("--section is missing; name the section that becomes a lesson"))
 		}
@@ -283,15 +283,15 @@ func (w *invocation) rulesToLessons() *cobra.Command {
 			if l.Trigger.Empty() {
 				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
-			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(w.env)})
+			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(inv.env)})
 			if len(keywords) == 0 { // the keywords are from the text by intention
 				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
 			}
-			printFindings(w.err, r.Findings)
+			printFindings(inv.err, r.Findings)
 			if err != nil {
 				return err
 			}
-			if err := reply(w.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
+			if err := reply(inv.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
 				return err
 			}
 		}

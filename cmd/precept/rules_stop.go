@@ -14,7 +14,7 @@ import (
 )
 
 // rulesStop returns the verb that ends the measurement of sections.
-func (w *invocation) rulesStop() *cobra.Command {
+func (inv *invocation) rulesStop() *cobra.Command {
 	var names []string
 	var asJSON bool
 	c := &cobra.Command{
@@ -24,14 +24,14 @@ func (w *invocation) rulesStop() *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
 	addJSON(c, &asJSON)
-	return w.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, closePlace, err := w.tools.OpenSections(cfg)
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, closePlace, err := inv.tools.OpenSections(cfg)
 		if err != nil {
 			return err
 		}
 		defer closePlace()
 		name := rules.Base(args[0])
-		now, err := place.Now(c.Context(), w.tools.Now())
+		now, err := place.Now(c.Context(), inv.tools.Now())
 		if err != nil {
 			return err
 		}
@@ -57,10 +57,10 @@ func (w *invocation) rulesStop() *cobra.Command {
 			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
 		}
 		if asJSON {
-			return writeJSON(w.out, map[string][]string{"stopped": stopped})
+			return writeJSON(inv.out, map[string][]string{"stopped": stopped})
 		}
 		for _, slug := range stopped {
-			fmt.Fprintf(w.out, "%s is stopped\n", report.Printable(slug))
+			fmt.Fprintf(inv.out, "%s is stopped\n", report.Printable(slug))
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ type runFlags struct {
 }
 
 // runVerb returns the verb that runs an agent through precept.
-func (w *invocation) runVerb() *cobra.Command {
+func (inv *invocation) runVerb() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
@@ -45,7 +45,7 @@ func (w *invocation) runVerb() *cobra.Command {
 			"feedback of the run. The exit status is the status of the agent.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
+	flags := inv.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
 	f.listener.add(c)
 	c.Flags().StringVar(
@@ -70,41 +70,41 @@ func (w *invocation) runVerb() *cobra.Command {
 				"--record needs a verifier; add --verify CMD",
 			))
 		}
-		return w.runAgent(c.Context(), flags, &f, args)
+		return inv.runAgent(c.Context(), flags, &f, args)
 	}
 	return c
 }
 
 // runAgent finds or starts a precept, runs the agent, and posts the result of the verifier.
-func (w *invocation) runAgent(
+func (inv *invocation) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
-	cfg, err := flags.load(w)
+	cfg, err := flags.load(inv)
 	if err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(args[0]); err != nil { // a missing command needs no server
 		return cannotRun(startFailureCode(err), err)
 	}
-	base, err := dataListener(ctx, w.env, cfg, &f.listener)
+	base, err := dataListener(ctx, inv.env, cfg, &f.listener)
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
-		if base, stop, err = w.startServer(ctx, flags); err == nil {
+		if base, stop, err = inv.startServer(ctx, flags); err == nil {
 			defer func() {
 				if failed := stop(); failed != nil {
-					fmt.Fprintln(w.err, "precept:", failed)
+					fmt.Fprintln(inv.err, "precept:", failed)
 				}
 			}()
 		}
 	} else if err == nil && !alive(ctx, base) {
 		err = fmt.Errorf("precept at %s does not answer; start it, or leave out --url", base)
 	} else if err == nil {
-		fmt.Fprintln(w.err, "precept: server", base)
+		fmt.Fprintln(inv.err, "precept: server", base)
 	}
 	if err != nil {
 		return err
 	}
-	p, err := w.pointing(cfg, f, base, args)
+	p, err := inv.pointing(cfg, f, base, args)
 	if err != nil {
 		return err
 	}
@@ -116,17 +116,17 @@ func (w *invocation) runAgent(
 	if err := p.point(); err != nil {
 		return err
 	}
-	agent := child{args: p.args, env: environment(p.env), in: w.in, out: w.out, err: w.err}
+	agent := child{args: p.args, env: environment(p.env), in: inv.in, out: inv.out, err: inv.err}
 	o := agent.run()
 	if o.broken != nil {
 		return cannotRun(o.code, o.broken)
 	}
 	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
 	if f.verify != "" && (o.sent == 0 || isUserSignal(o.sent)) { // after a stop by a person the result says nothing about the agent
-		result.Verifier = w.verifyRun(ctx, cfg, f, p)
+		result.Verifier = inv.verifyRun(ctx, cfg, f, p)
 	}
 	if f.asJSON {
-		if err := writeLine(w.err, result); err != nil && o.code == 0 { // otherwise the exit code stays that of the agent
+		if err := writeLine(inv.err, result); err != nil && o.code == 0 { // otherwise the exit code stays that of the agent
 			return err
 		}
 	}
@@ -160,12 +160,12 @@ func cannotRun(code int, err error) error {
 }
 
 // pointing returns the names and the address for the agent's process.
-func (w *invocation) pointing(
+func (inv *invocation) pointing(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*pointing, error) {
 	p := &pointing{
 		cfg: cfg, data: base, args: args, run: f.run, session: f.session, agent: f.agent,
-		env: map[string]string{}, notes: w.err,
+		env: map[string]string{}, notes: inv.err,
 	}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
@@ -176,7 +176,7 @@ func (w *invocation) pointing(
 	}
 	if p.run == "" && p.session == "" {
 		var b [8]byte
-		if _, err := io.ReadFull(w.tools.Random, b[:]); err != nil {
+		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
 			return nil, fmt.Errorf("make a run's name: %w", err)
 		}
 		p.run = "run-" + hex.EncodeToString(b[:])
@@ -198,11 +198,11 @@ func environment(env map[string]string) []string {
 }
 
 // verifyRun runs the verifier and posts the result. The exit code stays the exit code of the agent.
-func (w *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
+func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
 	command := []string{"sh", "-c", f.verify}
-	v, err := w.verifyCommand(command, true)
+	v, err := inv.verifyCommand(command, true)
 	if err != nil {
-		fmt.Fprintln(w.err, "precept:", err)
+		fmt.Fprintln(inv.err, "precept:", err)
 		return &runVerifier{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
 	}
 	v.Command = []string{f.verify}
@@ -223,40 +223,40 @@ func (w *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runF
 	body[subject+"_id"] = name
 	if f.record && v.ExitCode != 0 {
 		ledgerFlag := ledgerFlags{file: cfg.Ledger.File}
-		recordFailures(ctx, w.err, ledgerFlag.open(w), name, v)
-		printVerified(w.err, v, false)
+		recordFailures(ctx, inv.err, ledgerFlag.open(inv), name, v)
+		printVerified(inv.err, v, false)
 	}
 	find := func() (string, error) { return p.data, nil }
-	answer, err := w.postFeedback(ctx, retryLimit, find, credential(w.env, cfg, &f.listener), body)
+	answer, err := inv.postFeedback(ctx, retryLimit, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
-		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
+		fmt.Fprintln(inv.err, "precept: the verdict could not be posted:", err)
 		result.Error = err.Error()
 		return result
 	}
 	result.Status = answer.Status
 	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
-	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, subject, name, answer.Status)
+	fmt.Fprintf(inv.err, "precept: the verifier %s; %s %s (%s)\n", verdict, subject, name, answer.Status)
 	return result
 }
 
 // startServer starts a server in this process, which runs until stop is called after the agent's end. The
 // server uses free ports, leaves signals to the agent, and writes no run.json, so that no other run uses it.
-func (w *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
-	source := flags.source(w, false)
+func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
+	source := flags.source(inv, false)
 	cfg, err := source.Load()
 	if err != nil {
 		return "", nil, misuse(err)
 	}
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(w.env); !flags.dataPlaceIsSet(w) && !server.HoldsData(own.DataDir) && dir != "" {
+	if dir := server.UserDataDir(inv.env); !flags.dataPlaceIsSet(inv) && !server.HoldsData(own.DataDir) && dir != "" {
 		own.DataDir = dir // never another program's ./data in a repository
 	}
 	if err := server.MakeDataDir(own.DataDir); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
-	fmt.Fprintf(w.err, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
-		strings.Join(upstreamsOf(&own), " and "), amount(w.countLessons(ctx, &own), "lesson"), own.Lessons, own.DataDir)
+	fmt.Fprintf(inv.err, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
+		strings.Join(upstreamsOf(&own), " and "), amount(inv.countLessons(ctx, &own), "lesson"), own.Lessons, own.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
@@ -265,7 +265,7 @@ func (w *invocation) startServer(ctx context.Context, flags *configFlags) (base 
 	}
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
-		Tools: w.tools, Config: &own, Source: source, Console: log, Within: true,
+		Tools: inv.tools, Config: &own, Source: source, Console: log, Within: true,
 		Ready: func(data, _ string) { ready <- data },
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -305,8 +305,8 @@ func upstreamsOf(cfg *configs.Config) []string {
 }
 
 // countLessons returns the number of readable lessons; a missing directory has none.
-func (w *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
-	book, _, err := loadBook(ctx, w.tools, cfg)
+func (inv *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
+	book, _, err := loadBook(ctx, inv.tools, cfg)
 	if err != nil {
 		return 0
 	}

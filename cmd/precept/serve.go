@@ -15,7 +15,7 @@ import (
 )
 
 // serve runs the server.
-func (w *invocation) serve() *cobra.Command {
+func (inv *invocation) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
@@ -26,7 +26,7 @@ func (w *invocation) serve() *cobra.Command {
 			"names the addresses when the proxy accepts requests; log.format sets the form of the log.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c)
+	flags := inv.addConfigFlags(c)
 	flags.trusts = true
 	show := c.Flags().Bool(
 		"print-config", false, "print the effective configuration without secrets, and exit",
@@ -34,18 +34,18 @@ func (w *invocation) serve() *cobra.Command {
 	var asJSON bool
 	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		flags.announce(w)
-		source := flags.source(w, false)
+		flags.announce(inv)
+		source := flags.source(inv, false)
 		cfg, err := loadServed(source)
 		if err != nil {
 			return err
 		}
 		if *show {
-			return printConfig(w.out, cfg, asJSON)
+			return printConfig(inv.out, cfg, asJSON)
 		}
-		o := w.serverOptions(cfg, source)
+		o := inv.serverOptions(cfg, source)
 		if asJSON {
-			o.Addresses = w.out
+			o.Addresses = inv.out
 		}
 		return cutExit(server.New(o).Run(c.Context()))
 	}
@@ -74,10 +74,10 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 }
 
 // serverOptions returns the options of a server that writes messages for people to standard error.
-func (w *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
+func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
 	return server.Options{
-		Tools: w.tools, Config: cfg, Source: source, Console: w.err, UserRunFile: server.UserRunPath(w.env),
-		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, w.env, state) },
+		Tools: inv.tools, Config: cfg, Source: source, Console: inv.err, UserRunFile: server.UserRunPath(inv.env),
+		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, inv.env, state) },
 	}
 }
 

@@ -28,7 +28,7 @@ var errForeign = errors.New(
 // checkTrust checks the text of precept.yaml of the working directory, which may come from a foreign repository.
 // A file that names a host could send keys and prompts to the host, and a file that expands a variable could send
 // the variable. Such a file needs the acceptance of the user.
-func (f *configFlags) checkTrust(w *invocation, text []byte) error {
+func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (f *configFlags) checkTrust(w *invocation, text []byte) error {
 			return errForeign
 		}
 	}
-	if f.trusts || !f.sendsAway(text) || isAccepted(w.env, text) {
+	if f.trusts || !f.sendsAway(text) || isAccepted(inv.env, text) {
 		return nil
 	}
 	return errUntrusted
@@ -59,11 +59,11 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 
 // accept adds a file with a host or a variable to the accepted files of the user. A failure leaves the file
 // unaccepted and is printed.
-func (w *invocation) accept(text []byte) {
-	if hosts, variables := configs.Reach(text); len(hosts) == 0 && !variables || isAccepted(w.env, text) {
+func (inv *invocation) accept(text []byte) {
+	if hosts, variables := configs.Reach(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return
 	}
-	path := server.TrustPath(w.env)
+	path := server.TrustPath(inv.env)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		var list *os.File
@@ -73,7 +73,7 @@ func (w *invocation) accept(text []byte) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(w.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other verbs\n", projectFile, err)
+		fmt.Fprintf(inv.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other verbs\n", projectFile, err)
 	}
 }
 

@@ -33,7 +33,7 @@ type verifyAnswer struct {
 }
 
 // verify returns the verb that runs a command and records its failures in the ledger.
-func (w *invocation) verify() *cobra.Command {
+func (inv *invocation) verify() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string
 	var asJSON, dry bool
@@ -54,21 +54,21 @@ func (w *invocation) verify() *cobra.Command {
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the failures and record nothing")
 	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		v, err := w.verifyCommand(args, asJSON)
+		v, err := inv.verifyCommand(args, asJSON)
 		if err != nil {
 			return err
 		}
 		if v.ExitCode != 0 && !dry {
-			recordFailures(c.Context(), w.err, ledgerFlag.open(w), intent, v)
+			recordFailures(c.Context(), inv.err, ledgerFlag.open(inv), intent, v)
 		} else if !dry {
-			_ = ledgerFlag.open(w).TraceVerify(args, v.ExitCode, 0)
+			_ = ledgerFlag.open(inv).TraceVerify(args, v.ExitCode, 0)
 		}
 		if asJSON {
-			if err := writeJSON(w.out, v); err != nil {
+			if err := writeJSON(inv.out, v); err != nil {
 				return err
 			}
 		} else {
-			printVerified(w.err, v, dry)
+			printVerified(inv.err, v, dry)
 		}
 		if v.ExitCode != 0 {
 			return &codedError{code: v.ExitCode}
@@ -79,11 +79,11 @@ func (w *invocation) verify() *cobra.Command {
 }
 
 // verifyCommand runs the command and reads the failures in its output.
-func (w *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
+func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
 	capture := &headAndTail{half: maxOutput / 2}
 	run := child{
-		args: args, in: w.in, out: io.MultiWriter(w.out, capture),
-		err: io.MultiWriter(w.err, capture),
+		args: args, in: inv.in, out: io.MultiWriter(inv.out, capture),
+		err: io.MultiWriter(inv.err, capture),
 	}
 	if toStderr {
 		run.out = run.err
@@ -109,7 +109,7 @@ func (w *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer,
 	}
 	if len(v.Failures) > maxFailures {
 		fmt.Fprintf(
-			w.err, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
+			inv.err, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
 			maxFailures,
 		)
 		v.Failures = v.Failures[:maxFailures]

@@ -26,7 +26,7 @@ type watchFlags struct {
 }
 
 // watch shows a session's turns as they come.
-func (w *invocation) watch() *cobra.Command {
+func (inv *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
@@ -51,9 +51,9 @@ func (w *invocation) watch() *cobra.Command {
 	c.Flags().BoolVar(&f.once, "once", false, "print the present turns and exit")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
-	return w.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
+	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		x := &following{
-			invocation: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(),
+			invocation: inv, cfg: cfg, flags: &f, printed: map[string]bool{}, page: inv.page(),
 		}
 		if len(args) == 1 {
 			x.name = args[0]

@@ -24,10 +24,10 @@ type page struct {
 const shownLines = 12
 
 // page returns the format of the terminal; without colours with NO_COLOR or without a terminal.
-func (w *invocation) page() page {
-	columns, live := screen(w.out)
-	none, _ := w.env("NO_COLOR")
-	term, _ := w.env("TERM")
+func (inv *invocation) page() page {
+	columns, live := screen(inv.out)
+	none, _ := inv.env("NO_COLOR")
+	term, _ := inv.env("TERM")
 	return page{width: columns, colour: live && none == "" && term != "dumb"}
 }
 

@@ -33,12 +33,12 @@ func bankURL(cfg *configs.Config) (string, error) {
 }
 
 // OpenBank makes the client of the lessons in Redis; nil when the lessons are files in a directory.
-func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
+func (t *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {
 		return nil, err
 	}
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.Now})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: t.Now})
 	if err != nil {
 		return nil, fmt.Errorf("lessons: %w", err)
 	}
@@ -47,8 +47,8 @@ func (w *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 
 // OpenPlace opens the storage of the lessons (a directory or Redis). The returned function closes
 // the storage.
-func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
-	place, err := w.OpenBank(cfg)
+func (t *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
+	place, err := t.OpenBank(cfg)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -59,12 +59,12 @@ func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
 }
 
 // OpenWriter opens the configured lessons for writing. See Writer.
-func (w *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
-	place, closeBank, err := w.OpenPlace(cfg)
+func (t *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
+	place, closeBank, err := t.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return w.Writer(place, append([]func(*bank.Options){limitLessons(cfg)}, change...)...), closeBank, nil
+	return t.Writer(place, append([]func(*bank.Options){limitLessons(cfg)}, change...)...), closeBank, nil
 }
 
 // limitLessons applies limits.tenant_lessons to a bank.
@@ -74,8 +74,8 @@ func limitLessons(cfg *configs.Config) func(*bank.Options) {
 
 // Writer returns the bank of a place: the rules for writing lessons, with the redactor's checks.
 // change sets further options.
-func (w *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
-	o := bank.Options{Place: place, Now: w.Now, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}}
+func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
+	o := bank.Options{Place: place, Now: t.Now, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}}
 	for _, c := range change {
 		c(&o)
 	}

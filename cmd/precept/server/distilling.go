@@ -77,20 +77,20 @@ func (d *Distiller) noteResult(s distill.Summary, err error) {
 
 // NewDistiller makes a Distiller over a store and a storage of lessons. The Distiller reads no content that
 // opted out.
-func (w *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
+func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
 	var id [8]byte
-	if _, err := io.ReadFull(w.Random, id[:]); err != nil {
+	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
 		return nil, fmt.Errorf("name the distiller: %w", err)
 	}
-	judge, err := w.newJudge(cfg)
+	judge, err := t.newJudge(cfg)
 	if err != nil {
 		return nil, err
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: permittedSource{st, newPermit(st, optOut, w.Damaged)}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
-		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: w.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: w.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
+		Source: permittedSource{st, newPermit(st, optOut, t.Damaged)}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
+		Bank: t.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
@@ -179,7 +179,7 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 }
 
 // newJudge makes the configured judge; nil: the rules judge.
-func (w *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
+func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // no judge: the rules
 	}
@@ -187,26 +187,26 @@ func (w *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("distill.prompts: %w", err)
 	}
-	return distill.NewModel(w.judgeClient(cfg), prompts), nil
+	return distill.NewModel(t.judgeClient(cfg), prompts), nil
 }
 
 // judgeClient returns the access to the API of the configured judge.
-func (w *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
+func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
 		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
-		Now:  w.Now, Wait: Pause,
+		Now:  t.Now, Wait: Pause,
 	}
 }
 
 // AskPhrases asks the configured judge for phrases of a lesson, with sentences that resemble the
 // lesson.
-func (w *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
+func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
 		return nil, distill.Usage{}, fmt.Errorf("distill.prompts: %w", err)
 	}
-	return distill.AskPhrases(ctx, w.judgeClient(cfg), prompts, l, sentences)
+	return distill.AskPhrases(ctx, t.judgeClient(cfg), prompts, l, sentences)
 }
 
 // Once distils the sessions that are new.

@@ -79,9 +79,9 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 }
 
 // freshKey returns 16 random bytes in hexadecimal.
-func (w *Tools) freshKey() (string, error) {
+func (t *Tools) freshKey() (string, error) {
 	var b [16]byte
-	if _, err := io.ReadFull(w.Random, b[:]); err != nil {
+	if _, err := io.ReadFull(t.Random, b[:]); err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
 	}
 	return hex.EncodeToString(b[:]), nil

@@ -32,8 +32,8 @@ type Sections struct {
 }
 
 // OpenSections opens the storage of the registered sections. The returned function closes the storage.
-func (w *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
-	fleet, err := w.OpenBank(cfg)
+func (t *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
+	fleet, err := t.OpenBank(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,8 +53,8 @@ func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
 }
 
 // LearnedSections returns the registered sections of a configuration, for a verb that reads the store.
-func (w *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
-	p, closePlace, err := w.OpenSections(cfg)
+func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
+	p, closePlace, err := t.OpenSections(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -72,30 +72,30 @@ type Stored interface {
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
 // OpenStored opens the configured store for reading its content, without the content that opted out.
-func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	optOut, err := OptOutOf(cfg)
 	if err != nil {
 		return nil, err
 	}
-	st, err := w.OpenWhole(ctx, cfg)
+	st, err := t.OpenWhole(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, w.Damaged)}, nil
+	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
 }
 
 // OpenWhole opens the configured store for reading its counters and its notes, which contain no content.
-func (w *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
-	return w.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
+func (t *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
 // OpenStore opens the configured store for a verb. The options apply to SQLite; path, clock and
 // limits come from the configuration.
-func (w *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
+func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
 	if IsRedis(cfg.StoreURL()) {
-		return w.reachRedis(ctx, cfg)
+		return t.reachRedis(ctx, cfg)
 	}
-	o.Path, o.Now, o.MaxFeedback = cfg.StoreURL(), w.Now, cfg.Limits.Feedback
+	o.Path, o.Now, o.MaxFeedback = cfg.StoreURL(), t.Now, cfg.Limits.Feedback
 	db, err := sqlite.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (w *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 
 // StoreID returns the id of a store, which is a hash of the store's salt. A store that no server has used gets
 // its salt.
-func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
+func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
 	keeper, ok := db.(interface {
 		metaStore
 		Meta(ctx context.Context, key string) ([]byte, bool, error)
@@ -118,11 +118,11 @@ func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 		return "", err
 	}
 	if !ok {
-		fresh, err := w.freshKey()
+		fresh, err := t.freshKey()
 		if err != nil {
 			return "", err
 		}
-		to, err := w.OpenStore(ctx, cfg, sqlite.Options{BusyTimeout: 10 * time.Second})
+		to, err := t.OpenStore(ctx, cfg, sqlite.Options{BusyTimeout: 10 * time.Second})
 		if err != nil {
 			return "", err
 		}
@@ -138,8 +138,8 @@ func (w *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 }
 
 // reachRedis opens the configured Redis for a verb, which needs an answer of Redis.
-func (w *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
-	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback})
+func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
 	}
@@ -242,14 +242,14 @@ func shared[T any](backend any) (role T) {
 }
 
 // StoreOptions returns the options of a store, without the functions that report failures.
-func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
+func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
-	if _, err := io.ReadFull(w.Random, replica[:]); err != nil {
+	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
 		return store.Options{}, fmt.Errorf("read random bytes for the name of the replica: %w", err)
 	}
 	optOut, err := OptOutOf(cfg)
 	return store.Options{
-		Now: w.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
+		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, Tenant: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
@@ -269,9 +269,9 @@ func tenantSessions(cfg *configs.Config) int {
 }
 
 // LearnOptions returns the options of a learner for every verb that learns or reports.
-func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
+func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
-		Now: w.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
+		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
 		Samples: cfg.Learning.Enabled,
 	}
 }
