@@ -272,7 +272,7 @@ func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+			t.Errorf("%s: status %d, want %d", path, res.StatusCode, want)
 		}
 	}
 	notReady = nil
@@ -377,7 +377,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 			}
 		})
 		if res.StatusCode != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, res.StatusCode, tc.want)
+			t.Errorf("%s: status %d, want %d", tc.name, res.StatusCode, tc.want)
 		}
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {

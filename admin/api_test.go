@@ -54,7 +54,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("%q: got status %d, got %q, want status 200 and got = %q", format, res.StatusCode, got, strings.Repeat("x", n))
+				t.Errorf("%q: status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
@@ -117,7 +117,7 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 			_, main, _ := strings.Cut(textOf(res), "<main")
 			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("%s, %v: got status %d, main %s, want status %d, main with %q, main without \"canary\", main without `<div class=\"scroll` and main without `<div class=\"samples`", at, c.err, res.StatusCode, main, c.status, c.wantText[1:])
+				t.Errorf("page %s with the fault %v: status %d, want %d; the page is %s, want %q without the canary, rows and samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)

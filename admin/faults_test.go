@@ -47,7 +47,7 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 		"/nowhere": 404, "/api/report?window=soon": 400, "/api/sessions/nobody": 404, "/lessons/nobody": 404, "/static/none": 404,
 	} {
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != status {
-			t.Errorf("%s: %d, want %d", target, res.StatusCode, status)
+			t.Errorf("%s: status %d, want %d", target, res.StatusCode, status)
 		}
 	}
 	if f.log.Len() > 0 {

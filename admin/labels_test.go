@@ -197,7 +197,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 		}
 		got := strings.Join(barriers(page), "; ")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
+			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestSessionsNeedRandomness(t *testing.T) {
 func TestHostName(t *testing.T) {
 	for host, want := range map[string]string{"A.b:1": "a.b", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", "h.": "h", "": "", "h:": "h"} {
 		if got := hostName(host); got != want {
-			t.Errorf("%q: %q, want %q", host, got, want)
+			t.Errorf("the host %q is read as %q, want %q", host, got, want)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestHostName(t *testing.T) {
 func TestParseWindow(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
 		if got, err := ParseWindow(text); err != nil || got != want {
-			t.Errorf("%q: got %v, error %v, want no error and got = %v", text, got, err, want)
+			t.Errorf("%q: got %v, error %v, want no error and %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
@@ -184,7 +184,7 @@ func TestParseWindow(t *testing.T) {
 func TestChanceNeverShowsCertainty(t *testing.T) {
 	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
 		if got := chance(p); got != want {
-			t.Errorf("%v: %s, want %s", p, got, want)
+			t.Errorf("the prefix %v is %s, want %s", p, got, want)
 		}
 	}
 }

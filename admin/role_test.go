@@ -45,7 +45,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			looked++
 		}
 		if res.StatusCode != want || want == http.StatusForbidden && !strings.Contains(text, "viewer") {
-			t.Errorf("%s %s: %d, want %d: %.200s", r.Method, r.Path, res.StatusCode, want, text)
+			t.Errorf("%s %s: status %d, want %d: %.200s", r.Method, r.Path, res.StatusCode, want, text)
 		}
 	}
 	if looked < 10 || keeper.calls != "" {

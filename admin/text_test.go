@@ -25,7 +25,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
 	} {
 		if got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("the text is %q, want %q", got, want)
 		}
 	}
 }

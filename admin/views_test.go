@@ -60,7 +60,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	x := &fakeExport{}
 	f := newViews(t, k, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("got text %q, x.asked %+v, want text = \"{}\\n\", x.asked.Format = \"mplp\", x.asked.Filter.Tenant = \"t\", x.asked.Filter.Lesson = \"l\" and one entry in x.asked.Filter.Quality", text, x.asked)
+		t.Errorf("the export is %q for the question %+v, want {} for mplp of the tenant t with the lesson l and one quality", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {

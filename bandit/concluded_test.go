@@ -57,7 +57,7 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		}
 		// A replica that reads the same sums without the mark has the same rate; a copy keeps the mark.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s: not the same from the same sums", k.what)
+			t.Errorf("%s: the same sums give another result, want concluded: %v", k.what, k.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s: got Concluded = %v of a clone, want %v", k.what, !k.want, k.want)

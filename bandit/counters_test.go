@@ -34,7 +34,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("got %+v, want p.Probe = %v and (p.Mean < %v or was.Var <= 0)", p, (p.Mean < -0.25*math.Sqrt(p.Var)), was.Mean)
+			t.Fatalf("the belief is %+v, want a lower mean than %v, and benched: %v", p, was.Mean, (p.Mean < -0.25*math.Sqrt(p.Var)))
 		}
 		was = p
 	}

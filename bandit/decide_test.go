@@ -152,7 +152,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	near := func(what string, got, n, want float64) {
 		t.Helper()
 		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
-			t.Errorf("%s: %.4f, want %.4f", what, got/n, want)
+			t.Errorf("%s: got %.4f, want %.4f", what, got/n, want)
 		}
 	}
 	near("control", control, n, 0.05)
@@ -173,7 +173,7 @@ func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true}); got != want {
-			t.Errorf("%s: %v, want %v", objective, got, want)
+			t.Errorf("%s: got %v, want %v", objective, got, want)
 		}
 		if want < 0.2 {
 			want = 0.05
@@ -229,7 +229,7 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 		t.Errorf("got baseline %v, want %v as at the first decision", a.Base, base)
 	}
 	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
-		t.Errorf("%+v, want an offset of %v", later, base+0.1)
+		t.Errorf("the later pick is %+v, want an offset of %v", later, base+0.1)
 	}
 }
 

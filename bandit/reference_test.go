@@ -178,7 +178,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	again.Inherit(c)
 	n, sum := again.Baseline("x")
 	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
-		t.Errorf("%+v, want %+v; %v sessions of the kind with %v", got, want, n, sum)
+		t.Errorf("the belief is %+v, want %+v; %v sessions of the category have the sum %v", got, want, n, sum)
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {

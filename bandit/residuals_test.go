@@ -64,7 +64,7 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
 		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%s %s: %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("%s %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
@@ -118,7 +118,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		crooked.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
 		for _, k := range lessons("a", "b") {
 			if got, want := crooked.Counted(k), straight.Counted(k); got != want {
-				t.Fatalf("%+v, want %+v", got, want)
+				t.Fatalf("the residuals are %+v, want %+v", got, want)
 			}
 		}
 		n, sum := straight.Baseline("x")

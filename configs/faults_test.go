@@ -235,7 +235,7 @@ func TestSystemAgents(t *testing.T) {
 	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
 		m := Match{System: list}
 		if got := strings.Join(m.SystemAgents(), " "); got != want {
-			t.Errorf("%v: %q, want %q", list, got, want)
+			t.Errorf("%v: got %q, want %q", list, got, want)
 		}
 	}
 }

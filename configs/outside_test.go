@@ -69,13 +69,13 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	}
 	for i, l := range lines {
 		if f := faultOf[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.want) {
-			t.Errorf("%s: %q, want %s in line %d", l.line, f, l.want, i+1)
+			t.Errorf("%s: got %q, want %s in line %d", l.line, f, l.want, i+1)
 		}
 	}
 	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
 		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
-			t.Errorf("%s: %q, want something to do about line %d", key, f, line)
+			t.Errorf("the fault of %s is %q, want a remedy for line %d", key, f, line)
 		}
 	}
 }

@@ -361,7 +361,7 @@ func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
 		"PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY", "PRECEPT_CONFIG", "PRECEPT_BIN", "PRECEPT_CHAOS", "PRECEPT_AGENTS", "PRECEPT_EVAL", "PRECEPT_VIEWS", "PRECEPTOR_LISTEN",
 	} {
 		if err := parse("", name, "x"); err != nil {
-			t.Errorf("%s: %v, want no fault", name, err)
+			t.Errorf("%s: got %v, want no fault", name, err)
 		}
 	}
 	if err := parse("", "PRECEPT_UPSTREM", ""); err != nil {

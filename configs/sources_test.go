@@ -129,7 +129,7 @@ func TestFaultNamesItsSource(t *testing.T) {
 			continue
 		}
 		if f := faults[i]; f.Source != c.source || !strings.HasPrefix(f.String(), c.source+": "+c.key) {
-			t.Errorf("%s: %s, want it of %s", name, f, c.source)
+			t.Errorf("%s: the fault is %s, want the source %s", name, f, c.source)
 		}
 		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
 			t.Errorf("%s: the error is %q, want %q", name, faults.Error(), want)
@@ -188,7 +188,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
-			t.Errorf("%s: %v, want %q", file, faults, want)
+			t.Errorf("%s: got %v, want %q", file, faults, want)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
 		if got, err := expand("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
-			t.Fatalf("got %q, error %v, want no error and got = %q", got, err, "<"+value+">")
+			t.Fatalf("got %q, error %v, want no error and %q", got, err, "<"+value+">")
 		}
 	})
 }

@@ -359,7 +359,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
-			t.Errorf("%s: %+v, want %d signals", c.name, got, c.want)
+			t.Errorf("%s: got %+v, want %d signals", c.name, got, c.want)
 		}
 	}
 }

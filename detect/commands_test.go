@@ -319,7 +319,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 				got = string(s.Feeling) + " " + s.Rule
 			}
 			if got != want {
-				t.Errorf("%q, %q: %q, want %q", command, ending, got, want)
+				t.Errorf("%q, %q: got %q, want %q", command, ending, got, want)
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 			got = string(s.Feeling)
 		}
 		if got != c.want {
-			t.Errorf("%q, %q: %q, want %q", c.command, c.text, got, c.want)
+			t.Errorf("%q, %q: got %q, want %q", c.command, c.text, got, c.want)
 		}
 	}
 }

@@ -346,7 +346,7 @@ func TestFailureWordsOfCommonPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := detect.Classify("bash", string(args), c.out, 0); got.Outcome != c.want {
-			t.Errorf("%s: %v, want %s", c.line, got, c.want)
+			t.Errorf("%s: got %v, want %s", c.line, got, c.want)
 		}
 	}
 }

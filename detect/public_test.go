@@ -167,7 +167,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {
-				t.Errorf("%s, %s: %q, want %q", c.name, d, got, c.want)
+				t.Errorf("%s, %s: got %q, want %q", c.name, d, got, c.want)
 			}
 		}
 	}

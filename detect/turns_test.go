@@ -107,7 +107,7 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 	} {
 		rule, synthetic := detect.Synthetic(words)
 		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: %+v, want a synthetic turn", words, got)
+			t.Errorf("%q: got %+v, want a synthetic turn", words, got)
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {

@@ -191,7 +191,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: %+v, want %+v, %v", name, got.Usage, want, err)
+			t.Errorf("%s: got %+v, want %+v, %v", name, got.Usage, want, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("%s: %s, want %s", c.name, got, want)
+			t.Errorf("%s: got %s, want %s", c.name, got, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestJudgeProposesUsablePhrasesOnly(t *testing.T) {
 	)}}
 	got, err := askForPhrases(t, s, "please call it purchases")
 	if want := []string{"call the endpoint purchases"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v, want %q", got, err, want)
+		t.Errorf("the phrases are %q, want %q: %v", got, want, err)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestErrorsOfTheQuestionForPhrasesNameTheCause(t *testing.T) {
 		"no JSON object":            {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
 		if _, err := askForPhrases(t, &server{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want an error with %q", err, want)
+			t.Errorf("the error is %v, want %q in it", err, want)
 		}
 	}
 	if _, err := askForPhrases(t, &server{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {

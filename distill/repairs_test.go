@@ -67,7 +67,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		b.session("one", c.events...)
 		b.distil()
 		if got := strings.Join(b.slugs(), " "); got != c.slugs {
-			t.Errorf("%s: %q, want %q", c.name, got, c.slugs)
+			t.Errorf("%s: got %q, want %q", c.name, got, c.slugs)
 			continue
 		}
 		for _, l := range b.lessons() {

@@ -411,7 +411,7 @@ func TestSecondRunSkipsAClaimedTenant(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("x"))
 	if ok, err := b.store.Claim(t.Context(), "distill:default", "another", b.now, 1e9*60); !ok || err != nil {
-		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 	equal(t, "busy", b.distil().Busy, []string{"default"})
 }

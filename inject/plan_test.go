@@ -198,7 +198,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 			for range 2 { // the description of the first turn also holds in the next turn
 				r.a.user(c.storedTurnBody, false)
 				if p := r.send(); p.Skip != c.want {
-					t.Errorf("%q, want %q", p.Skip, c.want)
+					t.Errorf("the skip is %q, want %q", p.Skip, c.want)
 				}
 				r.replied()
 				r.a.addAnswer("ok")
@@ -216,7 +216,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 		}
 		r.replied()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
-			t.Errorf("%q, want %q", p.Skip, SkipEarlier)
+			t.Errorf("the skip is %q, want %q", p.Skip, SkipEarlier)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 		got := c.cfg.Present(c.l, &text, c.p)
 		name, _, _ := strings.Cut(want, " ")
 		if string(got.Arm) != name && (name[len(name)-4:] != ".cut" || !strings.HasPrefix(string(got.Arm), name)) {
-			t.Errorf("%q, want %q", got.Arm, want)
+			t.Errorf("the arm is %q, want %q", got.Arm, want)
 		}
 		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
 			t.Errorf("got %+v of %q, want the arm of a with a caution only for a failed lesson", got, want)

@@ -100,7 +100,7 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	r.closeDue(r.ctx())
 	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
-		t.Fatalf("got len(list) %d, error %v, want no error and a list with entries", len(list), err)
+		t.Fatalf("got %d entries in list, error %v, want no error and a list with entries", len(list), err)
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {

@@ -108,7 +108,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	r3 := newRig(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
-			t.Errorf("%v: got %+v, error %v, want no error and got = %+v", who, got, err, (learn.Imported{OptedOut: 1}))
+			t.Errorf("%v: got %+v, error %v, want no error and %+v", who, got, err, (learn.Imported{OptedOut: 1}))
 		}
 	}
 	same(t, "samples of the opted-out session", len(r3.allSamples()), 0)

@@ -113,7 +113,7 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, err := r.be.backend.PutPriors(r.ctx(), tenantA, 0, data); !ok || err != nil {
-		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 	r.refit(0, 30)
 	same(t, "in force", r.Beliefs(tenantA).Priors(), theirs)

@@ -75,7 +75,7 @@ func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
 		`{"messages":[`:                                   "invalid_json",
 	} {
 		if res, _ := r.send(t, "POST", chatPath, bearer("k"), body); res.Header.Get("Precept-Skip") != want {
-			t.Errorf("%.20s: %q, want %q", body, res.Header.Get("Precept-Skip"), want)
+			t.Errorf("%.20s: got %q, want %q", body, res.Header.Get("Precept-Skip"), want)
 		}
 	}
 	if res, _ := r.send(t, "POST", "/v1/embeddings", bearer("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {

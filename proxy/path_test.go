@@ -137,7 +137,7 @@ func TestFeedbackOfAnOptedOutAgentLeavesNothing(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
-			t.Errorf("%s: %s, want %s", path, body, want)
+			t.Errorf("%s: got %s, want %s", path, body, want)
 		}
 	}
 }

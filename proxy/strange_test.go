@@ -111,7 +111,7 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
-			t.Errorf("%s: %+v, want %q", what, got, want)
+			t.Errorf("%s: got %+v, want %q", what, got, want)
 		}
 		return
 	}

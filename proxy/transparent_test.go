@@ -130,7 +130,7 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		"Precept-Session": "", "Precept-Tags": "", "X-Forwarded-Host": "", "User-Agent": "Go-http-client/1.1",
 	} {
 		if v := got.header.Get(k); v != want {
-			t.Errorf("%s: %q, want %q", k, v, want)
+			t.Errorf("%s: got %q, want %q", k, v, want)
 		}
 	}
 	if c := got.header["Cookie"]; strings.Join(c, "; ") != "a=1; b=2" {

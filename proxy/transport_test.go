@@ -149,7 +149,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
-		t.Errorf("%d %s, want 504", res.StatusCode, text)
+		t.Errorf("status %d, want 504: %s", res.StatusCode, text)
 	}
 }
 

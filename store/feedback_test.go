@@ -192,7 +192,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	r.age()
 	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("got len(List) %d, error %v, want no error and one entry in List", len(list.List), err)
+		t.Fatalf("got %d entries in List, error %v, want no error and one entry in List", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -203,7 +203,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
 			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("%+v: got %+v, error %v, want no error and got = %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
+				t.Errorf("%+v: got %+v, error %v, want no error and %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {

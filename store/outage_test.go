@@ -177,7 +177,7 @@ func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 func (r *rig) deleteSession(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
-		r.t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+		r.t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 }
 

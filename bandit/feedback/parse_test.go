@@ -137,7 +137,7 @@ func TestReceived(t *testing.T) {
 	}
 	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
-		t.Errorf(`got a %+v, body %+v, want a.Entry.ID = "made-1", b.Entry.ID = "mine", n = 1, a.Entry.At.Equal(at) = true, a non-empty a.Entry.Hash, a.Entry.Hash other than %q and a.Entry.Hash = %q`, a, b, b.Entry.Hash, a.Entry.ContentHash())
+		t.Errorf(`got the entries %+v and %+v, want the ids made-1 and mine, the time of the post, and two hashes of the contents; %d ids were made, want 1`, a.Entry, b.Entry, n)
 	}
 }
 

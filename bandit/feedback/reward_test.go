@@ -133,7 +133,7 @@ func TestImplicit(t *testing.T) {
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
 	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
 	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
-		t.Errorf("got a %+v, body %+v, c %+v, want a.Hash = %q, a.ID = %q, a.ID other than %q, a.Score = 1, b.Score = 0, a.Source = %q and c.Source = %q", a, b, c, a.ContentHash(), b.ID, c.ID, feedback.SourceSystem, feedback.SourceImplicit)
+		t.Errorf("got %+v, %+v and %+v; want one id for the first two, the scores 1 and 0, and the sources system and implicit", a, b, c)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
 		t.Error("names must not run into each other")

@@ -52,7 +52,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
-		t.Errorf("%+v, want %+v", signed, want)
+		t.Errorf("the entry of the unit is %+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
 		t.Errorf("two members with the same entry gave %+v and %+v, want two ids and one rater", other[0], list[0])

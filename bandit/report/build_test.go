@@ -120,7 +120,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 			addArm(counters, "a", c.a)
 			r := only(t, counters)
 			if r.Verdict != c.want {
-				t.Errorf("%s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
+				t.Errorf("the verdict is %s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
 				t.Errorf("the row with the verdict %s has worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
@@ -393,7 +393,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 		t.Errorf("got %+v, want NInjected = 80, NWithheld = 20, no effect and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
-		t.Errorf("got week.Verdict %s, all.Verdict %s, want week.Verdict = %q, all.Verdict = %q and all.NInjected = 1680", week.Verdict, all.Verdict, all.Verdict, report.ProvenHelps)
+		t.Errorf("the week has the verdict %s and all sessions have %s with %d injections; want %s both times and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
 	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("got %+v, want Effect nil and Rewarded = 0", empty)
@@ -482,7 +482,7 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 	if got := only(t, short).Retire; strings.Contains(got, "60 days") {

@@ -48,7 +48,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 		"detects": {f.Detect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.Believed, 0.1},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
-			t.Errorf("%s: %v, want %v", what, x[0], x[1])
+			t.Errorf("%s: got %v, want %v", what, x[0], x[1])
 		}
 	}
 	// The new lesson has no reward yet: its forecast uses the share of rewarded sessions of the tenant.

@@ -49,7 +49,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} },
 		)
 		if !slices.Equal(r.Sooner, c.want) {
-			t.Errorf("%s: %q, want %q", name, r.Sooner, c.want)
+			t.Errorf("%s: got %q, want %q", name, r.Sooner, c.want)
 		}
 		if want := math.Ceil(
 			float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.every) / float64(r.Rewarded),
@@ -215,6 +215,6 @@ func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 		got = append(got, r.Slug+" "+r.State)
 	}
 	if want := []string{"told removed", "untold removed"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the text is %q, want %q", got, want)
 	}
 }

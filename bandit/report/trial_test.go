@@ -61,7 +61,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			l := row.Looks[0]
 			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf(`%s: got row.Trial %q, row.Verdict %q, l %+v, want row.Trial = %q and (row.Verdict = %q or string(row.Verdict) with the prefix "likely") and l.Verdict = %q and (l.Effect != nil) = %v and l.Taken = %v and (l.P != nil) = %v and (row.Next != "") = %v`, x.slug, row.Trial, row.Verdict, l, x.trial, x.verdict, x.ofTheLook, x.shown, (x.trial == "ended"), l.Taken, l.Taken)
+				t.Errorf(`%s: got the trial %q, want %q; the verdict %q, want %q or likely; the evaluation %+v, want the verdict %q with an effect: %v, taken: %v`, x.slug, row.Trial, x.trial, row.Verdict, x.verdict, l, x.ofTheLook, x.shown, (x.trial == "ended"))
 			}
 		}
 		if r.Looks.Planned != len(listed) {

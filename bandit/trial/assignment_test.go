@@ -139,7 +139,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = p
 			}
 			if got, _ := x.Pick(p.Slug); got != want {
-				t.Fatalf("%+v, want %+v", got, want)
+				t.Fatalf("the assignment is %+v, want %+v", got, want)
 			}
 		}
 		for _, m := range slices.Concat(head.Matched, other.Matched) {
@@ -148,7 +148,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = m
 			}
 			if got, _ := x.Match(m.Arm); got != want {
-				t.Fatalf("%+v, want %+v", got, want)
+				t.Fatalf("the assignment is %+v, want %+v", got, want)
 			}
 		}
 		again := x.Clone()

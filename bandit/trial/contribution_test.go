@@ -78,13 +78,13 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
 	} {
 		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%s %s: %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("%s %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	ds = a.Contribution(0.3, 3)
 	for field, want := range map[string]float64{"failure": 1, "success": 0, "worse": 0.35, "y1": 0.3} {
 		if got := of(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s: %v, want %v", field, got, want)
+			t.Errorf("%s: got %v, want %v", field, got, want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 		{string(trial.LoopArm), "matched", 0}: 1, {string(trial.LoopArm), "a1@200000", 0}: 1,
 	} {
 		if got := of(ds, k.scope, k.field, k.day); got != want {
-			t.Errorf("%v: %v, want %v", k, got, want)
+			t.Errorf("%v: got %v, want %v", k, got, want)
 		}
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
@@ -229,7 +229,7 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return of(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("%v, want %v", got, with-without)
+			t.Fatalf("the difference is %v, want %v", got, with-without)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 			}
 			sameDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: %+v, want %+v", arm, got, want)
+				t.Fatalf("%s: got %+v, want %+v", arm, got, want)
 			}
 			near(t, "n", got.N, want.N)
 			near(t, "z", got.Z, want.Z)
@@ -291,11 +291,11 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			t.Fatal("the strata have no coins")
 		}
 		if len(got.All.Any) != len(anything) {
-			t.Fatalf("%+v, want %v", got.All.Any, anything)
+			t.Fatalf("the sums of all sessions are %+v, want some: %v", got.All.Any, anything)
 		}
 		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
-				t.Fatalf("%+v, want %+v", s, want)
+				t.Fatalf("the stratum is %+v, want %+v", s, want)
 			}
 		}
 	})
@@ -327,7 +327,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 		t.Fatalf("got %+v, want two entries in days, days[0].Added = 42 and days[1].Added = 5", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("the counters are %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
 		t.Errorf(`got days[1] %+v, c.Stats("a@1").Days %+v, want days[1].Spent = [2]trial.Spending{} and an empty c.Stats("a@1").Days`, days[1], c.Stats("a@1").Days)
@@ -353,7 +353,7 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 			near(t, "z", got.Z, want.Z)
 			near(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%+v, want %+v", got, want)
+				t.Fatalf("the counters are %+v, want %+v", got, want)
 			}
 		}
 	})

@@ -146,7 +146,7 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 	w := c.Watch("in@1", 0.2, every, trial.Tally{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("%+v, want the centre %v", w, want)
+		t.Errorf("the watch is %+v, want the centre %v", w, want)
 	}
 	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
 		t.Errorf("an outcome that is not measured has a centre: %+v", w)

@@ -239,10 +239,10 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Looks()
 		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
-			t.Fatalf("%+v, want %+v", got, w)
+			t.Fatalf("the evaluation is %+v, want %+v", got, w)
 		}
 		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
-			t.Fatalf("%+v, want %+v", got[0], w)
+			t.Fatalf("the first evaluation is %+v, want %+v", got[0], w)
 		}
 	}
 	with, without := 0.5/0.8, -0.5/0.2
@@ -317,7 +317,7 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

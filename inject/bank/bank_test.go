@@ -284,7 +284,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	after.Lesson.Supersedes = []string{"first"}
 	rs, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), after, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
 	if err != nil || len(rs) != 5 {
-		t.Fatalf("got len(rs) %d, error %v, want no error and five entries in rs", len(rs), err)
+		t.Fatalf("got %d entries in rs, error %v, want no error and five entries in rs", len(rs), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if (rs[i].Err == nil) != (code == "") || code != "" && !hasCode(rs[i].Err, code) || (rs[i].Lesson == nil) != (code != "") {

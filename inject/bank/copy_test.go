@@ -198,7 +198,7 @@ func TestConsultations(t *testing.T) {
 	early, late := bank.Consultation{Count: 3, Last: noon()}, bank.Consultation{Count: 4, Last: noon().Add(time.Hour)}
 	want := bank.Consultation{Count: 7, Last: late.Last}
 	if one, other := early.Add(late), late.Add(early); one != want || other != want {
-		t.Errorf("%+v, %+v, want %+v", one, other, want)
+		t.Errorf("the sums are %+v and %+v, want %+v in both orders", one, other, want)
 	}
 	if got := early.Add(bank.Consultation{}); got != early {
 		t.Errorf("adding nothing gives %+v, want %+v", got, early)

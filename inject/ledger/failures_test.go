@@ -29,7 +29,7 @@ func ExampleFailures() {
 func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
-		t.Fatalf("got len(outputs) %d, error %v, want no error and at least 25 entries in outputs", len(outputs), err)
+		t.Fatalf("got %d entries in outputs, error %v, want no error and at least 25 entries in outputs", len(outputs), err)
 	}
 	for _, file := range outputs {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 			got = append(got, strings.Join([]string{f.Tool, f.Type, f.File, f.Error}, " "))
 		}
 		if joined := strings.Join(got, "|"); joined != c.want {
-			t.Errorf("%s: %q, want %q", c.command, joined, c.want)
+			t.Errorf("%s: got %q, want %q", c.command, joined, c.want)
 		}
 	}
 }

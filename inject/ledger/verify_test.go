@@ -107,7 +107,7 @@ func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	} {
 		got := ledger.Unread(strings.Fields(c.command), 3, c.text)
 		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
-			t.Errorf("%s: %+v, want %s: %s", c.command, got, c.kind, c.want)
+			t.Errorf("%s: got %+v, want %s: %s", c.command, got, c.kind, c.want)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
 		strings.Repeat(" ", 8<<20) + "{": "more than 8 MiB",
 	} {
 		if _, err := ledger.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.20q: %v, want %s", text, err, want)
+			t.Errorf("%.20q: got %v, want %s", text, err, want)
 		}
 	}
 	if _, err := ledger.Decode(broken{}); !errors.Is(err, errBroken) {

@@ -214,7 +214,7 @@ func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 		got = append(got, strings.TrimSpace(w.text))
 	}
 	if want := []string{"Open src/main.go.", "Then run version 1.2 of it!", "the third line"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the stems are %q, want %q", got, want)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 			got = slices.AppendSeq(got, nameParts(field))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {

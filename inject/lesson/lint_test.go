@@ -77,7 +77,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 			want = nil
 		}
 		if got := checked(t, c.hits, c.hit, c.others...); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", c.name, got, want)
+			t.Errorf("%s: got %q, want %q", c.name, got, want)
 		}
 		if c.same.Backtest == nil {
 			c.same = c.hits

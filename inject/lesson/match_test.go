@@ -206,7 +206,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
 		if got, ok := b.StateAt(slug, now); !ok || got != want {
-			t.Errorf("%s: got %s, want ok = true and %q", slug, got, want)
+			t.Errorf("%s: got %s, want found and %q", slug, got, want)
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {

@@ -83,7 +83,7 @@ func TestActOnAChangedLessonIsRefused(t *testing.T) {
 	} {
 		err := c.sight.Check(l)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("%s: %v, want %q", name, err, c.wantError)
+			t.Errorf("%s: got %v, want %q", name, err, c.wantError)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 			got = append(got, fmt.Sprint(f.Severity, " ", f.Field))
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 		seen := slices.ContainsFunc(c.want, func(s string) bool { return s == "error body" || s == "error title" })
 		if by := l.Approval.Source; by == "" && (l.State == lesson.Quarantined) != seen {
@@ -230,7 +230,7 @@ func TestEvidenceAndTargetFaultsNameTheirPlace(t *testing.T) {
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		}
 		for i, want := range c.want {
 			if got := found[i].String(); !strings.HasPrefix(got, want) {
-				t.Errorf("%s: %s, want %s", name, got, want)
+				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 		}
 	}

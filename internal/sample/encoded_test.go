@@ -128,10 +128,10 @@ func FuzzDecode(f *testing.F) {
 		got, err := sample.Encoded{Data: data}.Decode()
 		want, wantErr := slowly(data)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: %v, want %v", data, err, wantErr)
+			t.Fatalf("%q: got %v, want %v", data, err, wantErr)
 		}
 		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !repeats(data) {
-			t.Errorf("%q: %+v, want %+v", data, got, want)
+			t.Errorf("%q: got %+v, want %+v", data, got, want)
 		}
 	})
 }

@@ -122,7 +122,7 @@ func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))
 		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
-			t.Errorf("%s: got e.Reply.Text %q, e.Reply.Calls[0].Args %q, want e.Reply.Text = %q and e.Reply.Calls[0].Args = %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args, want, want)
+			t.Errorf("%s: the reply is %q and its call %q, want %q in both", outcome, e.Reply.Text, e.Reply.Calls[0].Args, want)
 		}
 	}
 }

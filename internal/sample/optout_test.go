@@ -189,7 +189,7 @@ func TestOptOutDismissalIgnoresCase(t *testing.T) {
 			want = want || strings.Contains(strings.ToLower(args), literal)
 		}
 		if got := sample.Possible(o, args); got != want {
-			t.Errorf("%q: %v, want %v", args, got, want)
+			t.Errorf("%q: got %v, want %v", args, got, want)
 		}
 	})
 }

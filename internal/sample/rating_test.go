@@ -165,7 +165,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 			}
 			found = true
 			if m.Feedback.QualityLabel != c.want {
-				t.Errorf("%s: %q, want %q", name, m.Feedback.QualityLabel, c.want)
+				t.Errorf("%s: got %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
 			if err := conforms(m); err != nil {
 				t.Errorf("%s: got %v, want no error", name, err)

@@ -14,7 +14,7 @@ func TestHashIsFNV(t *testing.T) {
 		long := fnv.New64a()
 		_, _ = long.Write([]byte(a + b))
 		if got := addText(hashText(a), b); got != long.Sum64() {
-			t.Errorf("%q, %q: %x, want %x", a, b, got, long.Sum64())
+			t.Errorf("the hash of %q and %q is %x, want %x", a, b, got, long.Sum64())
 		}
 	})
 }

@@ -108,7 +108,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 func TestSessionKeysAreStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
-		t.Errorf("%s, want %x", got, want[:16])
+		t.Errorf("the stored id is %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
@@ -173,7 +173,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 		strings.Repeat("a", 70) + "/": strings.Repeat("a", 64),
 	} {
 		if got := session.Identify(http.Header{"User-Agent": {agent}}, "/", nil).Agent; got != want {
-			t.Errorf("%q: %q, want %q", agent, got, want)
+			t.Errorf("%q: got %q, want %q", agent, got, want)
 		}
 	}
 	long := strings.Repeat("t", 64)

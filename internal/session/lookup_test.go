@@ -247,7 +247,7 @@ func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	}
 	d.th.Ended(slow, false, d.now)
 	if again := d.open(session.Claim{}, words("go")); again.ID != slow.ID {
-		t.Errorf("%s, want %s", again.ID, slow.ID)
+		t.Errorf("the session is %s, want %s", again.ID, slow.ID)
 	}
 }
 

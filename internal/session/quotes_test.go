@@ -104,7 +104,7 @@ func TestDistinctiveTextIsALongLine(t *testing.T) {
 		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
 	} {
 		if got := distinctive(text).text; got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step(second, NewTurn, 3)
 	step(first, NewTurn, 4)
 	if !r.Identity.Seen.Equal(noon.Add(time.Minute)) || r.Identity.Model != "gpt-x" || r.Identity.Dialect != wire.Chat || r.Thread.Items != 1 || r.Thread.Replied {
-		t.Errorf(`got %+v, want r.Identity.Seen.Equal(noon.Add(time.Minute)) = true, r.Identity.Model = "gpt-x", r.Identity.Dialect = wire.Chat, r.Thread.Items = 1 and r.Thread.Replied = false`, r)
+		t.Errorf(`got %+v, want seen at the last turn, the model gpt-x in a chat, 1 item and no reply`, r)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestParseReadsTheGrammarOfBash(t *testing.T) {
 		{"", ""},
 	} {
 		if got := words(c.text); got != c.want || !shell.Parse(c.text).Parsed {
-			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("%q, want %q", after, want)
+		t.Errorf("the words after the operator are %q, want %q", after, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 		"a <<< b": false, "a <<E\n> b\nE": false,
 	} {
 		if got := shell.Parse(text).Writes; got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
+			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 		{"make \"cut", "make cut"},
 	} {
 		if got := words(c.text); got != c.want || shell.Parse(c.text).Parsed {
-			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
 }

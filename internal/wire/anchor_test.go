@@ -27,7 +27,7 @@ func TestAnchorsOfWords(t *testing.T) {
 	r := chatOf(t, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
-		t.Fatalf("got first %+v, second %+v, third %+v, want first.Nth = 0, second.Nth = 1 and third.Nth = 2", first, second, third)
+		t.Fatalf("the anchors are %+v, %+v and %+v; want the numbers 0, 1 and 2", first, second, third)
 	}
 	for _, c := range []struct {
 		name   string

@@ -92,7 +92,7 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("%s: got %v, want no error and got = %q", encoding, err, plain)
+			t.Errorf("%s: got %v, want no error and %q", encoding, err, plain)
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {

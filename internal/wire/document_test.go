@@ -59,7 +59,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		want := map[string]string{}
 		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: %q, want %q, %v", text, got, want, err)
+			t.Errorf("%q: got %q, want %q, %v", text, got, want, err)
 		}
 	})
 }

@@ -93,7 +93,7 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 		"our own block":      {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
 		if got := parsed(t, k.d, k.body).SystemText(); got != k.want {
-			t.Errorf("%s: %q, want %q", name, got, k.want)
+			t.Errorf("%s: got %q, want %q", name, got, k.want)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestAppendString(t *testing.T) {
 			t.Fatalf("%q: got written %q, error %v, want no error and utf8.Valid(written) = true", s, written, err)
 		}
 		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
-			t.Fatalf("%q: %q, want %q (%v)", s, ours, theirs, err)
+			t.Fatalf("%q: got %q, want %q (%v)", s, ours, theirs, err)
 		}
 	})
 }

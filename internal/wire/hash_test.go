@@ -118,7 +118,7 @@ func TestHashIsStable(t *testing.T) {
 		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
 	} {
 		if got := hashOf(t, c.dialect, c.item); got != c.want {
-			t.Errorf("%s: %#x, want %#x", c.item, got, c.want)
+			t.Errorf("%s: got %#x, want %#x", c.item, got, c.want)
 		}
 	}
 }

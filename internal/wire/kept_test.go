@@ -74,7 +74,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 		got = append(got, it.Words)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the kept bytes are %q, want %q", got, want)
 	}
 	if n := len((Kept[[]byte]{}).Read()); n != 0 {
 		t.Errorf("got %d items of an empty list, want none", n)
@@ -107,7 +107,7 @@ func TestKeptFindsTextCalls(t *testing.T) {
 	alone.ModelText = ""
 	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("the kept request is %+v, want %+v", got, want)
 	}
 	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
 		t.Error("the call was found without the item that holds its text")

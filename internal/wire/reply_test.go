@@ -121,7 +121,7 @@ func TestHugeLastEvent(t *testing.T) {
 	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
 	if rep := r.Reply(); !r.Ended() || !rep.Complete || rep.Finish != "completed" || !rep.Cut {
-		t.Errorf(`got %+v, want r.Ended() = true, rep.Complete = true, rep.Finish = "completed" and rep.Cut = true`, rep)
+		t.Errorf(`the reply is %+v, want complete with the finish "completed", and cut`, rep)
 	}
 	over := NewReplyReader(Responses, -1, 1000)
 	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))

@@ -180,7 +180,7 @@ func TestListHash(t *testing.T) {
 	b := must(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := must(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
-		t.Errorf("got a.ListHash %x, b.ListHash %x, c.ListHash %x, want a.ListHash = %d and a.ListHash other than %d", a.ListHash, b.ListHash, c.ListHash, b.ListHash, c.ListHash)
+		t.Errorf("the hashes of the lists are %x, %x and %x; want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
 	// Pinned: hashes are stored, and the next release must compute the same.
 	if a.ListHash != 0x73b892c991e6ffbe {

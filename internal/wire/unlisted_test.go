@@ -144,7 +144,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 			}
 		}
 		if body != k.calls || len(it.Calls) != len(it.Results) {
-			t.Errorf("%s: %q, want %q", name, body, k.calls)
+			t.Errorf("%s: got %q, want %q", name, body, k.calls)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestRepositoryOfARemote(t *testing.T) {
 		"host:shop":                              "",
 	} {
 		if got := work.RepositoryOf(remote); got != want {
-			t.Errorf("%q: %q, want %q", remote, got, want)
+			t.Errorf("%q: got %q, want %q", remote, got, want)
 		}
 	}
 }

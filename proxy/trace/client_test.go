@@ -173,7 +173,7 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 			got = err.Error()
 		}
 		if got != k.want {
-			t.Errorf("%s: %q, want %q", name, got, k.want)
+			t.Errorf("%s: got %q, want %q", name, got, k.want)
 		}
 	}
 }

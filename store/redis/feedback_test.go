@@ -28,7 +28,7 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("got len(rows) %d, len(entries) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
+		t.Fatalf("got %d entries in rows, len(entries) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
 	}
 	var list []string
 	for i, r := range rows {

@@ -27,7 +27,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
-		t.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
+		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {

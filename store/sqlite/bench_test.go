@@ -155,7 +155,7 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("got ok %v, error %v, want no error and ok = true", ok, err)
+			b.Fatalf("found: %v, error %v; want found and no error", ok, err)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func BenchmarkCounters(b *testing.B) {
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
 		if err != nil || len(list) != 1000*(29+180) {
-			b.Fatalf("got len(list) %d, error %v, want no error and 1000 entries in list * (29 + 180)", len(list), err)
+			b.Fatalf("got %d entries in list, error %v, want no error and 1000 entries in list * (29 + 180)", len(list), err)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+			t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 		}
 		for i := range each {
 			m[session.EchoKey((n-1)*each+i)] = nil

@@ -235,7 +235,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal("the canary is not there: the test proves nothing")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("got ok %v, error %v, want ok = true and no error", ok, err)
+		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
 		t.Errorf("got %d copies of the deleted text in the files, want 0", n)

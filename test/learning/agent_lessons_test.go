@@ -131,7 +131,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"parser deadlock on close", "again", 409},
 	} {
 		if code, b := a.do("POST", "", map[string]any{"signature": c.signature, "lesson_text": c.text}); code != c.want {
-			t.Errorf("got c.signature %.20q, len(c.signature) %d, c.text %.30q, len(c.text) %d, code %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
+			t.Errorf("a signature %.20q of %d bytes and a text %.30q of %d bytes: status %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {

@@ -172,7 +172,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		e := effective(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+";")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
-			t.Errorf(`%s: got %+v, want e.Lessons = "redis://", e.DataDir = "/data", e.Log.Format = "json" and e.Admin.Hosts with %q`, name, e, name)
+			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and the host %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
 			t.Errorf("%s has %s to stop, want more than %s", name, s.StopGrace, stopNeeds)
@@ -252,7 +252,7 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	}
 	strictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf(`got %+v, want s.URL = "http://prometheus:9090", s.IsDefault = true and a non-empty c.Services["prometheus"].Image`, s)
+		t.Errorf(`the data source is %+v, want the default http://prometheus:9090 and an image of Prometheus`, s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
 		t.Errorf("Grafana's volumes have no directory %v", boards.Providers[0].Options.Path)

@@ -305,14 +305,14 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`got %+v, want e.Lessons = "redis://", e.DataDir = %q, VolumeClaimTemplates[0].Metadata.Name = %q and e.Admin.Hosts with "precept-admin"`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+		t.Errorf(`the configuration is %+v, want the lessons in Redis, the data in %q of the volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
 		t.Errorf("a pod has %s to end, want more than %s", grace, sleep+stopNeeds)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(deployed(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf(`got %+v, want pod.SecurityContext.RunAsNonRoot = true, deployed(t, "Dockerfile") with "USER 65532:65532", pod.SecurityContext.RunAsUser = 65532 and c.SecurityContext.ReadOnlyRootFilesystem = true`, pod.SecurityContext)
+		t.Errorf(`the security context is %+v, want the user 65532 of the Dockerfile, no root, and a file system that is only read`, pod.SecurityContext)
 	}
 }
 

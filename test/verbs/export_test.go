@@ -136,7 +136,7 @@ func TestExportFiltersEachFormat(t *testing.T) {
 				}
 			}
 			if got := strings.Join(found, " "); got != c.want {
-				t.Errorf("%s %s: %q, want %q", format, c.flags, got, c.want)
+				t.Errorf("%s %s: got %q, want %q", format, c.flags, got, c.want)
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf(`got %+v, want Samples = 4, Rated = 3, Approved = 1, Rejected = 1, *r.Approval = 1.0 / 3, *r.Rejection = 1.0 / 3, *r.Correction = 0, *r.Mean = 0.5 and Labels["acceptable"] = 1`, r)
+		t.Errorf(`the statistics are %+v, want 4 samples: 3 rated, 1 of them approved, 1 rejected, 1 acceptable, none corrected, with the mean 0.5`, r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {

@@ -56,10 +56,10 @@ func TestUpstreamAnswers(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("%d %q %q, want %d %q", status, id, text, c.status, c.text)
+				t.Errorf("got status %d, id %q and text %q; want %d and %q", status, id, text, c.status, c.text)
 			}
 			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
-				t.Errorf("%q, want %q", text, c.text)
+				t.Errorf("the streamed text is %q, want %q", text, c.text)
 			}
 			if s := u.Score(); s != (Score{}) {
 				t.Errorf("the score is %+v, want no counted session", s)

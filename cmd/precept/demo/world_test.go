@@ -205,7 +205,7 @@ func TestText(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
 		if got := w.text(ticket{n: 42, applies: applies}); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("the text is %q, want %q", got, want)
 		}
 	}
 }
