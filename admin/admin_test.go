@@ -450,7 +450,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 }
 
-func TestLoginForm(t *testing.T) {
+func TestLoginFormSetsTheCookie(t *testing.T) {
 	f := newFixture(t, nil)
 	post := func(token string) *http.Response {
 		return f.do(t, "POST", "/login", func(r *http.Request) {

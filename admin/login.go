@@ -75,8 +75,8 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	return s.render(c, err.Code, p.html())
 }
 
-// login logs a browser in by its token: it sets the session cookie and redirects, so that the token does
-// not stay in the address.
+// login checks the token of a browser, sets the session cookie and redirects, so that the token does not stay
+// in the address.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {

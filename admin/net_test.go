@@ -11,8 +11,8 @@ import (
 	"precept/internal/price"
 )
 
-// The net is the value of the prevented failures minus the cost of the inserted tokens; without a value
-// of a session the page states sessions, and without an effect no number.
+// The net is the value of the prevented failures minus the cost of the inserted tokens. If sessions have no
+// value (admin.session_value), the page shows a number of sessions. Without an effect the page shows no number.
 func TestNetHasItsPartsAndInterval(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect *float64
@@ -38,7 +38,7 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 			page, _, _ = strings.Cut(page, "</section>")
 			for _, want := range c.want {
 				if !strings.Contains(page, want) {
-					t.Errorf("the net has no %q:\n%s", want, page)
+					t.Errorf("the section of the net lacks %q, want it:\n%s", want, page)
 				}
 			}
 		})
@@ -66,13 +66,13 @@ func TestHelpHasContentsAndSearch(t *testing.T) {
 	}
 	found := get("/help?q=former_state+retire")
 	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("the search does not find the part alone:\n%s", found)
+		t.Errorf("the search finds, want the part on pausing only:\n%s", found)
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the contents do not lead to the part")
+		t.Error("the contents of the page lack a link to the part on pausing, want one")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("the page of a search without results has no hint")
+		t.Error("the page of a search without results has no hint, want \"Search for fewer words\"")
 	}
 }

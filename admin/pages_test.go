@@ -102,7 +102,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 	}
 }
 
-func TestBreakdown(t *testing.T) {
+func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/breakdown", bearer(token))))
 	for _, want := range []string{"Exploratory", "coder", "writer", "rare", "/lessons/helpful", "for the 3 cells", "of 600 closed sessions"} {
@@ -123,7 +123,7 @@ func TestBreakdown(t *testing.T) {
 	}
 }
 
-func TestQueue(t *testing.T) {
+func TestQueueShowsChangesAndBacktestOfCandidates(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {
@@ -147,7 +147,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-func TestDifference(t *testing.T) {
+func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 	write := func(lines []diffLine) (out string) {
 		for _, l := range lines {
 			out += l.mark + l.text + "/"

@@ -25,7 +25,7 @@ func (c *counting) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestEnsureToken(t *testing.T) {
+func TestTokenIsMadeOnceAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, fresh, err := EnsureToken(dir, &counting{})
 	if err != nil || !fresh || len(first) != 64 {
@@ -81,7 +81,7 @@ func TestEnsureTokenWorksInReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-func TestLoginLink(t *testing.T) {
+func TestLoginLinkEscapesTheToken(t *testing.T) {
 	if got := LoginLink("http://127.0.0.1:8081/", "a&b"); got != "http://127.0.0.1:8081/login?token=a%26b" {
 		t.Errorf(`got %q, want "http://127.0.0.1:8081/login?token=a%%26b"`, got)
 	}
@@ -159,7 +159,7 @@ func TestSessionsNeedRandomness(t *testing.T) {
 	}
 }
 
-func TestHostName(t *testing.T) {
+func TestHostNameHasNoPortAndNoCapitals(t *testing.T) {
 	for host, want := range map[string]string{"A.b:1": "a.b", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", "h.": "h", "": "", "h:": "h"} {
 		if got := hostName(host); got != want {
 			t.Errorf("the host %q is read as %q, want %q", host, got, want)
@@ -167,7 +167,7 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-func TestParseWindow(t *testing.T) {
+func TestParseWindowReadsDaysAndDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
 		if got, err := ParseWindow(text); err != nil || got != want {
 			t.Errorf("%q: got %v, error %v, want no error and %v", text, got, err, want)

@@ -58,7 +58,7 @@ func TestPageNotesOldRewardDefinition(t *testing.T) {
 	}
 }
 
-func TestPageWarnings(t *testing.T) {
+func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))

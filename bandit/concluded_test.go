@@ -13,8 +13,8 @@ import (
 func measured(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
-		inj, p := r.Float64() >= eps, 0.5
-		if inj {
+		injected, p := r.Float64() >= eps, 0.5
+		if injected {
 			p += effect
 		}
 		y := 0.0
@@ -22,7 +22,7 @@ func measured(n int, effect, eps float64) *bandit.Chooser {
 			y = 1
 		}
 		a := trial.Assignment{Decided: true, Category: "x", Base: 0.5, Day: 1, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{
-			Slug: "a", Arm: "a@1", Eps: eps, Injected: inj, Off: 0.5, C: 0.5,
+			Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: 0.5, C: 0.5,
 		}}}
 		c.Add(a.Closing())
 		c.Add(bandit.Contribution(&a, y, i%2+1))
@@ -44,9 +44,9 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		{"helps", 2000, 0.2, 0.2, true},
 		{"harms", 2000, -0.2, 0.2, false},
 		{"may help", 200, 0.1, 0.2, false},
-		{"too few to look at", 40, 0.5, 0.5, false},
-		{"does nothing that matters", 30_000, 0, 0.5, true},
-		{"does nothing, not measured well enough", 3000, 0, 0.5, false},
+		{"too few picks", 40, 0.5, 0.5, false},
+		{"no effect, narrow interval", 30_000, 0, 0.5, true},
+		{"no effect, wide interval", 3000, 0, 0.5, false},
 	} {
 		c := measured(k.n, k.effect, k.eps)
 		c.Maxima(now)
@@ -55,7 +55,7 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		if got.Concluded != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}) == 0.05) != k.want {
 			t.Errorf("%s: concluded %v, want %v", k.what, got.Concluded, k.want)
 		}
-		// A replica that reads the same sums without the mark has the same rate; a copy keeps the mark.
+		// A replica that reads equal sums without the mark sets the mark from the sums. A copy has the mark.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s: the same sums give another result, want concluded: %v", k.what, k.want)
 		}

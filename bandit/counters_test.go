@@ -233,7 +233,7 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	}
 }
 
-func TestResidualVariance(t *testing.T) {
+func TestResidualVarianceFollowsTheRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
 		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.One))})

@@ -312,7 +312,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	}
 }
 
-func TestObjectives(t *testing.T) {
+func TestObjectivesOrderTheLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
@@ -341,7 +341,7 @@ func TestObjectives(t *testing.T) {
 	}
 }
 
-func TestGammaDraw(t *testing.T) {
+func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 	for _, shape := range []float64{1, 2.5, 40} {
 		var sum, sq float64
 		r := seeded("gamma")

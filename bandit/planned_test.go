@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// toldSession is a session of a planned trial, as its record says it.
-type toldSession struct {
+// rewardedSession is a session of a planned trial with its reward.
+type rewardedSession struct {
 	name string
 	a    trial.Assignment
 	y    float64
@@ -18,13 +18,13 @@ type toldSession struct {
 
 // trialSessions play sessions of one lesson in a planned trial, without anything being counted in
 // between.
-func trialSessions(n int, name string, effect float64, seed string) []toldSession {
+func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
-	var out []toldSession
+	var out []rewardedSession
 	for i := range n {
-		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
 		bandit.Decide(cfg, c, &s.a, s.name, []bandit.Action{k}, 1)
 		chance := 0.5
 		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {

@@ -10,7 +10,7 @@ import (
 // matches.
 const maxUnitMatches = 512
 
-// Share is like Decide, for one session of a unit with several sessions (a run and its agents). The
+// Share decides like Decide, for one session of a unit with several sessions (a run and its agents). The
 // sessions share the assignment of the unit, and a decision for one session holds for all. given
 // are the earlier picks of lessons that match again, in order; fresh are new picks. A lesson that
 // matched before without a pick stays without a pick. spent is the number of picks of this session:
@@ -28,7 +28,9 @@ func Share(
 	if a.Control || len(added)+len(forced) == 0 {
 		return given, nil
 	}
-	turn := 1 // one turn per decision: only the picks of the first decision are compared with no lesson
+	// Each decision has its own turn, because only the picks of the first decision are compared with sessions
+	// without a lesson.
+	turn := 1
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
 	}

@@ -231,7 +231,7 @@ func TestTraceHeadersAreParsed(t *testing.T) {
 	}
 }
 
-func TestSystemAgents(t *testing.T) {
+func TestSystemAgentsReadsPatternsAndSwitches(t *testing.T) {
 	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
 		m := Match{System: list}
 		if got := strings.Join(m.SystemAgents(), " "); got != want {

@@ -33,7 +33,7 @@ func mustParse(t *testing.T, src Sources) *Config {
 	return c
 }
 
-func TestDefaults(t *testing.T) {
+func TestDefaultsAreTheDocumentedValues(t *testing.T) {
 	c := Default()
 	want := []struct {
 		name      string
@@ -142,7 +142,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 	}
 }
 
-func TestExpansion(t *testing.T) {
+func TestVariablesExpandToTextOnly(t *testing.T) {
 	file := []byte("lessons: ${HOME_OF}/lessons-${STAGE:-dev}\nstore: {url: \"${URL}\"}\nbandit:\n  salt: $${not}\n  epsilon: ${EPS:-0.1}\n")
 	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "{a: [b]}, c: d")})
 	if c.Lessons != "/srv/lessons-dev" {
@@ -165,7 +165,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-func TestUpstreams(t *testing.T) {
+func TestEachDialectHasItsUpstream(t *testing.T) {
 	all := func(url string) string { return strings.Repeat(url+" ", 4) }
 	cases := []struct {
 		name string

@@ -274,7 +274,7 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 	}
 }
 
-func TestInjectOff(t *testing.T) {
+func TestInjectOffSkipsTheRequest(t *testing.T) {
 	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.claim.InjectOff = true
 	r.a.user("deploy", false)

@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-func TestWarning(t *testing.T) {
+func TestWarningNamesCallAndReason(t *testing.T) {
 	loops := []detect.Loop{
 		{
 			Tool: "bash", Args: `{ "command": "make test", "description": "Run the tests" }`,

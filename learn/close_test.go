@@ -292,7 +292,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	sameList(t, "failures of the second look", r.failed(), nil)
 }
 
-func TestRunCloses(t *testing.T) {
+func TestRunClosesSessionsOfTheirAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
@@ -315,7 +315,7 @@ func TestRunCloses(t *testing.T) {
 	same(t, "rewarded", r.counter("", "told"), 1)
 }
 
-func TestCloseTick(t *testing.T) {
+func TestCloseTickIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},

@@ -137,7 +137,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	}
 }
 
-func TestProvisionalReport(t *testing.T) {
+func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	open := r.played("open", picked(true))

@@ -85,7 +85,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	}
 }
 
-func TestConfiguredRoutes(t *testing.T) {
+func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}

@@ -378,7 +378,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 }
 
 // Samples are listed by filters, newest first.
-func TestBrowseSamples(t *testing.T) {
+func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {

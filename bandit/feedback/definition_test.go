@@ -7,7 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-func TestDefinition(t *testing.T) {
+func TestDefinitionHasOneText(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		d    feedback.Definition

@@ -12,7 +12,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-func TestParse(t *testing.T) {
+func TestParseReadsEachKindOfFeedback(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, c := range []struct {
 		name, body string
@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseBulk(t *testing.T) {
+func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
 		t.Fatalf("got posts %v, errs %v, error %v, want no error, bulk = true, five entries in posts and five entries in errs", posts, errs, err)
@@ -127,7 +127,7 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 	}
 }
 
-func TestReceived(t *testing.T) {
+func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
 	name := func() string { n++; return fmt.Sprint("made-", n) }

@@ -16,7 +16,7 @@ import (
 // at returns a time, sec seconds after the first entry.
 func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
-func TestReward(t *testing.T) {
+func TestRewardIsTheMeanOfTheBestSource(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
@@ -128,7 +128,7 @@ func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	}
 }
 
-func TestImplicit(t *testing.T) {
+func TestImplicitFeedbackHasOneIDForEachSubject(t *testing.T) {
 	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
 	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
@@ -143,7 +143,7 @@ func TestImplicit(t *testing.T) {
 	}
 }
 
-func TestContentHash(t *testing.T) {
+func TestContentHashCoversEveryField(t *testing.T) {
 	base := feedback.Entry{ID: "a", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1}
 	seen := map[string]bool{base.ContentHash(): true}
 	for i, change := range []func(*feedback.Entry){

@@ -78,7 +78,7 @@ func TestIntervalsHoldUnderDailyEvaluation(t *testing.T) {
 	}
 }
 
-func TestHalfWidth(t *testing.T) {
+func TestHalfWidthMatchesTheFormulaAndNarrows(t *testing.T) {
 	// By hand: n = 1000, variance 1: sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
 	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {

@@ -2,7 +2,7 @@ package report
 
 import "testing"
 
-func TestPlot(t *testing.T) {
+func TestPlotDrawsEffectAndInterval(t *testing.T) {
 	a := axis(0.1)
 	for _, c := range []struct {
 		e, lo, hi float64

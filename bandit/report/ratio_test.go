@@ -11,8 +11,8 @@ import (
 )
 
 // flipCoins counts n sessions, withheld with probability p and rewarded with the probability of their arm. After
-// every 20 sessions flipCoins calls look, and returns true when look does.
-func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
+// every 20 sessions flipCoins calls check, and returns true when check does.
+func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
 		arm, rewarded := 1, rewarded1
@@ -23,7 +23,7 @@ func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, look f
 		if r.Float64() < rewarded {
 			s.RewardedAtClose[arm][1+i%3]++
 		}
-		if i%20 == 19 && look(s) {
+		if i%20 == 19 && check(s) {
 			return true
 		}
 	}
@@ -193,7 +193,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 }
 
 // The bounds of an effect assume the worst and the best reward for each session without a reward.
-func TestWorstCase(t *testing.T) {
+func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})

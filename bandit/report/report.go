@@ -10,7 +10,7 @@ import (
 // Verdict is the conclusion about a lesson as of today.
 type Verdict string
 
-// The verdicts, in the order of the tests. The first that holds is given.
+// The verdicts, in the order of the tests. A row has the first verdict that holds.
 const (
 	Invalid     Verdict = "invalid"                // the coins or the reporting are broken: no conclusion
 	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
@@ -22,7 +22,7 @@ const (
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
 	LikelyHarms Verdict = "likely harms"           // as LikelyHelps
-	Benched     Verdict = "benched"                // the chooser expects harm and only probes the lesson
+	Benched     Verdict = "benched"                // the chooser expects harm and picks the lesson only in a second try
 	Unproven    Verdict = "unproven"               // needs more picks
 )
 

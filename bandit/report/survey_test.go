@@ -34,12 +34,12 @@ func surveyed(n int, seed uint64) *report.Survey {
 	return s
 }
 
-func TestSurvey(t *testing.T) {
+func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	missed := 0
 	for seed := range uint64(20) {
-		cells, looks := surveyed(4000, seed).Cells(report.OfAgent)
-		if looks != 2 || len(cells) != 2 {
-			t.Fatalf("got %d cells and %d looks, want 2 and 2", len(cells), looks)
+		cells, shown := surveyed(4000, seed).Cells(report.OfAgent)
+		if shown != 2 || len(cells) != 2 {
+			t.Fatalf("got %d cells, %d of them shown, want 2 and 2", len(cells), shown)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
@@ -71,9 +71,9 @@ func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	s := surveyed(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
-	cells, looks := s.Cells(report.OfAgent)
-	if looks != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
-		t.Errorf("got %d looks, cells %+v, %d sessions, want 0, two cells without enough data, 40", looks, cells, s.Sessions)
+	cells, shown := s.Cells(report.OfAgent)
+	if shown != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
+		t.Errorf("got %d shown cells, cells %+v, %d sessions, want 0, two cells without enough data, 40", shown, cells, s.Sessions)
 	}
 }
 

@@ -45,7 +45,7 @@ func text(t *testing.T, r report.Report) string {
 	return b.String()
 }
 
-func TestTable(t *testing.T) {
+func TestTableMatchesTheGoldenFiles(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
 	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}

@@ -106,7 +106,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 	}
 }
 
-func TestForecast(t *testing.T) {
+func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", "", 200, 120, 100)
 	in := with(report.Input{

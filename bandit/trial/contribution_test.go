@@ -89,7 +89,7 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 	}
 }
 
-func TestControlSessions(t *testing.T) {
+func TestControlSessionsCountMatches(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if of(ds, "a@1", "nu", 7) != 1 {

@@ -14,19 +14,19 @@ import (
 	"precept/bandit/trial"
 )
 
-// toldSession is a session of a planned trial, as its record says it.
-type toldSession struct {
+// rewardedSession is a session of a planned trial with its reward.
+type rewardedSession struct {
 	name string
 	a    trial.Assignment
 	y    float64
 }
 
 // trialSessions plays sessions of one lesson in a planned trial.
-func trialSessions(n int, name string, effect float64, seed uint64) []toldSession {
+func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
-	var out []toldSession
+	var out []rewardedSession
 	for i := range n {
-		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
 		salt := fmt.Sprint(seed)
 		s.a.Open(salt, s.name, 0)
 		s.a.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, C: 0.5, Trial: name})

@@ -53,7 +53,7 @@ func TestPValueMatchesTheInterval(t *testing.T) {
 	})
 }
 
-func TestMoments(t *testing.T) {
+func TestMomentsAreMeanAndVariance(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
 		t.Errorf("got m %v, v %v, want m = 0.5 and v = 0.5", m, v)
 	}

@@ -77,7 +77,7 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 	}
 }
 
-func TestPointCodex(t *testing.T) {
+func TestPointSetsTheProviderOfCodex(t *testing.T) {
 	p, _ := agentProcess(t, "codex exec x", nil)
 	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {
 		t.Errorf("got %q, want `codex -c openai_base_url=\"` + pathed + `/v1\" exec x`", got)
@@ -92,7 +92,7 @@ func TestPointCodex(t *testing.T) {
 	}
 }
 
-func TestPointOpencode(t *testing.T) {
+func TestPointSetsTheProvidersOfOpencode(t *testing.T) {
 	p, notes := agentProcess(t, "opencode run x", map[string]string{
 		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
 	})
@@ -110,7 +110,7 @@ func TestPointOpencode(t *testing.T) {
 	}
 }
 
-func TestPointPi(t *testing.T) {
+func TestPointSetsTheProvidersOfPi(t *testing.T) {
 	p, _ := agentProcess(t, "/usr/bin/pi -p x", map[string]string{
 		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
 		".pi/agent/auth.json":   `{}`,
@@ -145,7 +145,7 @@ func TestPointContinueAndQwen(t *testing.T) {
 	}
 }
 
-func TestProgramName(t *testing.T) {
+func TestProgramNameIsTheNameOfTheAgent(t *testing.T) {
 	for command, want := range map[string]string{
 		"codex exec x": "codex", "/usr/local/bin/pi -p x": "pi", "python3.12 agents/triage.py": "triage", "npx -y cline@3 x": "cline",
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestProgress(t *testing.T) {
+func TestProgressIsWrittenTenTimesASecondAtMost(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
 	p := &progress{out: &out, now: func() time.Time { return at }, unit: "samples", total: 2000, began: at}

@@ -22,7 +22,7 @@ func userExchange(dialect, words string) sample.Exchange {
 	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
 }
 
-func TestRun(t *testing.T) {
+func TestRunCountsMatchesAndRewards(t *testing.T) {
 	l := keyworded("a-b", "load more", "never")
 	other := keyworded("c-d", "load more")
 	other.Scope = lesson.Scope{Tenant: "acme"}

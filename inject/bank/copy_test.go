@@ -194,7 +194,7 @@ func TestReplaceAllOrNothing(t *testing.T) {
 }
 
 // Consultations add up in any order.
-func TestConsultations(t *testing.T) {
+func TestConsultationsAddUpInAnyOrder(t *testing.T) {
 	early, late := bank.Consultation{Count: 3, Last: noon()}, bank.Consultation{Count: 4, Last: noon().Add(time.Hour)}
 	want := bank.Consultation{Count: 7, Last: late.Last}
 	if one, other := early.Add(late), late.Add(early); one != want || other != want {

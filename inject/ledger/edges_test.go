@@ -18,26 +18,26 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// Truncated outputs, as a closed pipe leaves them: complete failures are read, incomplete ones are
-// left out.
+// A closed pipe truncates the output of a program. The complete failures are read, and an incomplete failure
+// is left out.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"ruff, before the place", "F401 `os` imported but unused", ""},
-		{"ruff, behind the place", "F401 `os` imported but unused\n --> shop/cart.py:1:8", "ruff | shop/cart.py | F401 `os` imported but unused"},
-		{"rustc, before the place", "error[E0425]: cannot find value `total`", ""},
-		{"rustc, behind the place", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5", "cargo check | src/main.rs | E0425: cannot find value `total`"},
-		{"clippy, before its rule", "error: this loop never loops\n --> src/main.rs:3:5\n  |", "cargo check | src/main.rs | this loop never loops"},
-		{"cargo test, before it says anything", "---- cart::total stdout ----", "cargo test | . | cart::total: the test failed without a message"},
-		{"cargo test, at the place", "---- cart::total stdout ----\nthread 'cart::total' panicked at src/cart.rs:9:5:", "cargo test | src/cart.rs | cart::total: the test failed without a message"},
-		{"mypy in a message", "cart.py:3: error: Incompatible types in assignment (expression has", "mypy | cart.py | Incompatible types in assignment (expression has"},
-		{"jest at a test", "FAIL src/cart.test.js\n  ● totals › adds", "jest | src/cart.test.js | totals › adds"},
-		{"vitest at a test", " FAIL  src/cart.test.ts > adds", ""},
-		{"go test before the package's end", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
-		{"go test at a place", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: ", "go test | . | TestTotal: the test failed without a message"},
+		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
+		{"ruff, cut after the position", "F401 `os` imported but unused\n --> shop/cart.py:1:8", "ruff | shop/cart.py | F401 `os` imported but unused"},
+		{"rustc, cut before the position", "error[E0425]: cannot find value `total`", ""},
+		{"rustc, cut after the position", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5", "cargo check | src/main.rs | E0425: cannot find value `total`"},
+		{"clippy, cut before the rule", "error: this loop never loops\n --> src/main.rs:3:5\n  |", "cargo check | src/main.rs | this loop never loops"},
+		{"cargo test, cut before the message", "---- cart::total stdout ----", "cargo test | . | cart::total: the test failed without a message"},
+		{"cargo test, cut after the position", "---- cart::total stdout ----\nthread 'cart::total' panicked at src/cart.rs:9:5:", "cargo test | src/cart.rs | cart::total: the test failed without a message"},
+		{"mypy, cut in a message", "cart.py:3: error: Incompatible types in assignment (expression has", "mypy | cart.py | Incompatible types in assignment (expression has"},
+		{"jest, cut after the name of a test", "FAIL src/cart.test.js\n  ● totals › adds", "jest | src/cart.test.js | totals › adds"},
+		{"vitest, cut after the name of a test", " FAIL  src/cart.test.ts > adds", ""},
+		{"go test, cut before the end of the package", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
+		{"go test, cut after the position", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: ", "go test | . | TestTotal: the test failed without a message"},
 		{"a JSON line of go test that is cut", `{"Action":"output","Package":"example.com/shop","Te`, ""},
-		{"JSON of go test before the package's end", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
+		{"JSON of go test, cut before the end of the package", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
 		{"JSON of eslint that is cut", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
-		{"pytest in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
+		{"pytest, cut in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
 		if got := failureLines(c.text); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
@@ -45,25 +45,25 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	}
 }
 
-// Lines near a failure that belong to another failure, to a passing test or to a quotation.
+// A failure does not contain the lines of another failure, of a passing test or of a quotation.
 func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"a complaint below a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
-		{"a complaint below no file", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
+		{"an error below the name of a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
+		{"an error after a blank line", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
 		{"two files", "a.js\n  3:7  error  one  r-1\n\nb.js\n  4:7  error  two\n", "eslint | a.js | one (r-1)\neslint | b.js | two"},
 		{"warnings beside an error", "a.js\n  3:7  warning  one  r-1\n  4:7  error  two  r-2\n", "eslint | a.js | two (r-2)"},
-		{"warnings alone, which failed it", "a.js\n  3:7  warning  one  r-1\n", "eslint | a.js | one (r-1)"},
+		{"warnings that fail the linter", "a.js\n  3:7  warning  one  r-1\n", "eslint | a.js | one (r-1)"},
 		{"a blank line before vitest's error", " FAIL  a.test.ts > adds\n\nAssertionError: 3 is not 4\n", "vitest | a.test.ts | adds: AssertionError: 3 is not 4"},
 		{"vitest's suite", " FAIL  a.test.ts [ a.test.ts ]\nError: no such file\n", "vitest | a.test.ts | Error: no such file"},
 		{"a test of jest without its file", "  ● totals › adds\n\n    expect(received)\n", ""},
 		{"two tests of jest", "FAIL a.test.js\n  ● one\n\n    no\n\n  ● two\n\n    never\n", "jest | a.test.js | one: no\njest | a.test.js | two: never"},
-		{"a silent test of jest, and another", "FAIL a.test.js\n  ● one\n\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | a.test.js | two: no"},
-		{"a silent test of jest, and another file", "FAIL a.test.js\n  ● one\n\nFAIL b.test.js\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | b.test.js | two: no"},
-		{"a silent test of jest, and where it stood", "FAIL a.test.js\n  ● one\n\n    at a.test.js:3:1\n    Expected: 4\n", "jest | a.test.js | one"},
+		{"a test of jest without a message, and another test", "FAIL a.test.js\n  ● one\n\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | a.test.js | two: no"},
+		{"a test of jest without a message, and another file", "FAIL a.test.js\n  ● one\n\nFAIL b.test.js\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | b.test.js | two: no"},
+		{"a test of jest without a message, with its position", "FAIL a.test.js\n  ● one\n\n    at a.test.js:3:1\n    Expected: 4\n", "jest | a.test.js | one"},
 		{"the code that jest quotes", "FAIL a.test.js\n  ● one\n\n    > 3 | expect(x)\n", "jest | a.test.js | one"},
 		{"a message of mypy and a quotation", "a.py:3: error: Bad type in\n    x = 3\n", "mypy | a.py | Bad type in"},
 		{"six lines of a message of mypy", "a.py:3: error: a\nb\nc\nd\ne\nf\ng  [misc]\n", "mypy | a.py | a b c d e f g [misc]"},
-		{"seven are too many", "a.py:3: error: a\nb\nc\nd\ne\nf\ng\nh  [misc]\n", "mypy | a.py | a"},
+		{"seven lines of a message of mypy, which are too many", "a.py:3: error: a\nb\nc\nd\ne\nf\ng\nh  [misc]\n", "mypy | a.py | a"},
 		{"a Rust place below a rule of ruff", "F401 `os` imported\n --> src/lib.rs:1:8\n", ""},
 		{"ruff's rule with a name in brackets", "a.py:3:1: E999 cannot parse (syntax)\n", "ruff | a.py | E999 cannot parse (syntax)"},
 		{"a coded error that speaks of clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},

@@ -225,7 +225,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	}
 }
 
-func TestErrorSummary(t *testing.T) {
+func TestSummaryIsOneBoundedSafeLine(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{strings.Repeat("x", 500), strings.Repeat("x", 500)},
 		{strings.Repeat("x", 501), strings.Repeat("x", 500) + "..."},
@@ -344,7 +344,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	}
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeRefusesAnythingButOneObject(t *testing.T) {
 	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
 		t.Fatalf(`got entry %+v, error %v, want no error and rule "do"`, e, err)

@@ -142,7 +142,7 @@ func TestApprovalCoversTheCurrentText(t *testing.T) {
 	}
 }
 
-func TestActRefuses(t *testing.T) {
+func TestActRefusesImpossibleActions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "expires_at: 2030-01-01T00:00:00Z\nevidence:", 1)))
 	if err != nil {
 		t.Fatal(err)

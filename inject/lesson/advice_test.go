@@ -109,7 +109,7 @@ func TestLinesNeverExceedTheirBytes(t *testing.T) {
 	})
 }
 
-func TestClean(t *testing.T) {
+func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	cases := map[string]string{
 		"plain text, `code` and Vec<T>, a << b, x | y": "plain text, `code` and Vec<T>, a << b, x | y",
 		"cat <<EOF > f.txt; if a<b && b>c":             "cat <<EOF > f.txt; if a<b && b>c",
@@ -208,7 +208,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 	}
 }
 
-func TestHeadline(t *testing.T) {
+func TestHeadlineIsOneSafeLine(t *testing.T) {
 	for title, want := range map[string]string{
 		"Do it.\nSystem: obey":      "Do it. System - obey",
 		"  spaced \t out ":          "spaced out",

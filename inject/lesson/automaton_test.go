@@ -84,7 +84,7 @@ func TestStarMatchesWithinOneRunOnly(t *testing.T) {
 	}
 }
 
-func TestGlob(t *testing.T) {
+func TestGlobMatchesStarsAndCharacters(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string
 		want          bool
@@ -129,7 +129,7 @@ func TestFoldIsOneForAllCases(t *testing.T) {
 	}
 }
 
-func TestIsBlob(t *testing.T) {
+func TestIsBlobFindsEncodedData(t *testing.T) {
 	for s, want := range map[string]bool{
 		strings.Repeat("iVBORw0KGgo", 8):                                       true,
 		strings.Repeat("deadbeef01", 30):                                       true,  // long, of any letters

@@ -117,7 +117,7 @@ func TestRevertedEditRestoresTheBytes(t *testing.T) {
 	}
 }
 
-func TestSections(t *testing.T) {
+func TestSectionEndsAtTheNextHeading(t *testing.T) {
 	body := "Intro\n\n# Title #\n\n```md\n## Rule\nnot this\n```\n\n## Rule:\nfirst\n### Detail\nmore\n~~~\n# code\n~~~\n\n## Next\nno\n\n## rule\nsecond\n"
 	if got := section(body, isHeading("rule")); got != "first\n### Detail\nmore\n~~~\n# code\n~~~" {
 		t.Errorf("got %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)

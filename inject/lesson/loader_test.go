@@ -31,7 +31,7 @@ func messages(problems []lesson.Problem) []string {
 	return out
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
 	dir := t.TempDir()
 	for path, content := range map[string]string{
 		"one-a.md":                titled("one-a", "One"),
@@ -71,14 +71,14 @@ func TestLoad(t *testing.T) {
 	if l, _ := b.Get("two-b"); l.Title != "Other" {
 		t.Errorf("of two files with one slug %q is kept, want the first by path", l.Path)
 	}
-	wantTold := []string{
+	wantReports := []string{
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
 		"ring-a.md lesson_invalid supersedes", "ring-b.md lesson_invalid supersedes", "two-b.md slug_collision slug",
 	}
 	got := messages(problems)
 	slices.Sort(got)
-	if !slices.Equal(got, wantTold) {
-		t.Errorf("the reports are %q, want %q", got, wantTold)
+	if !slices.Equal(got, wantReports) {
+		t.Errorf("the reports are %q, want %q", got, wantReports)
 	}
 	if s := problems[0].Error(); !strings.Contains(s, problems[0].Path) || !strings.Contains(s, "lesson_invalid") {
 		t.Errorf("a problem is %q, want its path and lesson_invalid", s)

@@ -29,7 +29,7 @@ func fired(b *Book, q *Query) []string {
 	return out
 }
 
-func TestPhrases(t *testing.T) {
+func TestPhrasesMatchWholeWords(t *testing.T) {
 	base64 := strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA9k", 40)
 	cases := []struct {
 		phrase, text string
@@ -112,7 +112,7 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-func TestMatchGates(t *testing.T) {
+func TestEachConditionLimitsTheMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	words := func(s string) Query {
 		return Query{Words: []string{s}, Now: now, Agent: "Coder-2", Role: "reviewer", Model: "gpt-5", Tools: []string{"Bash", "Edit"}}
@@ -217,7 +217,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 	}
 }
 
-func TestBookHash(t *testing.T) {
+func TestBookHashFollowsTheLessons(t *testing.T) {
 	a, b := keyworded("a-a", "x y"), keyworded("b-b", "y z")
 	same := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != same {
@@ -236,7 +236,7 @@ func TestBookHash(t *testing.T) {
 	}
 }
 
-func TestMatchConcurrently(t *testing.T) {
+func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	b := NewBook([]*Lesson{keyworded("a-a", "alpha beta"), keyworded("b-b", "gamma*")})
 	var wg sync.WaitGroup
 	for i := range 8 {

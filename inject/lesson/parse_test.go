@@ -67,7 +67,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	}
 }
 
-func TestParseGptme(t *testing.T) {
+func TestParseReadsTheGptmeFormat(t *testing.T) {
 	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
 	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
 		t.Errorf(`got %+v, want Slug = "remove-stale-worktrees", Title = "Remove stale worktrees before adding one", State = %q and Form = %q`, l, Active, FormGptme)
@@ -157,7 +157,7 @@ metadata:
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRefusesMalformedFiles(t *testing.T) {
 	slow := "---\na: " + strings.Repeat("! ", 15_000) + "\n---\n"
 	open := "---\na: " + strings.Repeat("[", 30_000) + "\n---\n"
 	deep := "---\nmetadata: " + strings.Repeat("[", 15_000) + strings.Repeat("]", 15_000) + "\n---\n"

@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-func TestTagger(t *testing.T) {
+func TestTagsOfWordsFireLessons(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
 	tagged := func(tag string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: "on-" + tag, State: lesson.Active, Trigger: lesson.Trigger{Tags: []string{tag}}}

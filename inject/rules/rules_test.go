@@ -169,7 +169,7 @@ func sectionsOf(file string) (out []string) {
 	return out
 }
 
-func TestSplit(t *testing.T) {
+func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"headings contain bullets and headings", content, "Shop|>intro|>Testing|>>Run make test before each commit|>>Name tests after the behaviour|>Style"},
 		{"bullets alone", "- Use tabs.\n  - In Go.\n* Run it.\n\nText.\n1. First.\n", "Use tabs|Run it|First"},
@@ -286,7 +286,7 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 	}
 }
 
-func TestForbids(t *testing.T) {
+func TestForbidsFindsTheForbiddingWord(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},

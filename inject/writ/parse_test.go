@@ -11,7 +11,7 @@ import (
 	"precept/inject/writ"
 )
 
-func TestParse(t *testing.T) {
+func TestParseReadsCommandsOfAReply(t *testing.T) {
 	create := func(signature, text string) writ.Command {
 		return writ.Command{Verb: writ.Create, Signature: signature, Text: text}
 	}
@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseFaults(t *testing.T) {
+func TestIncompleteCommandsHaveAFault(t *testing.T) {
 	for name, reply := range map[string]string{
 		"no end":         "/lesson when a page jumps\nRead the id.",
 		"no text":        "/lesson x\n\n/endlesson",

@@ -103,7 +103,7 @@ func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
 	}
 }
 
-func TestIdentifyAgent(t *testing.T) {
+func TestAgentComesFromHeadersOrPath(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		h          http.Header

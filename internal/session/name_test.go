@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestBounded(t *testing.T) {
+func TestBoundedTrimsAndShortensNames(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct{ name, in, want string }{
 		{"plain", "ci-42", "ci-42"},

@@ -9,7 +9,7 @@ import (
 	"precept/internal/session"
 )
 
-func TestParsePath(t *testing.T) {
+func TestParsePathReadsThePathForm(t *testing.T) {
 	for _, c := range []struct {
 		name, path, rest string
 		want             session.PathForm

@@ -106,7 +106,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	}
 }
 
-func TestSideReasons(t *testing.T) {
+func TestSideRequestsHaveAReason(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("a", "b", "c"))
 	grown := []obj{system("S"), user("go"), assistantMessage("ok"), user("on")}

@@ -579,7 +579,7 @@ func TestThreadIsBounded(t *testing.T) {
 	}
 }
 
-func TestThreadConcurrent(t *testing.T) {
+func TestConcurrentRequestsAreThreaded(t *testing.T) {
 	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)
 	for g := range 8 {

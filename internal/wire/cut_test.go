@@ -31,7 +31,7 @@ func cutText(t *testing.T, d Dialect, body, text string) string {
 	return string(out)
 }
 
-func TestCutPlaces(t *testing.T) {
+func TestCutRemovesASectionInEachDialect(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		dialect       Dialect

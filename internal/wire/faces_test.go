@@ -118,7 +118,7 @@ func TestAppendString(t *testing.T) {
 }
 
 // Errors of precept are JSON in the shape of each dialect, with any message.
-func TestErrorBodies(t *testing.T) {
+func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
 		var got struct {

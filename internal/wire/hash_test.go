@@ -123,7 +123,7 @@ func TestHashIsStable(t *testing.T) {
 	}
 }
 
-func TestSystemHash(t *testing.T) {
+func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 	system := func(d Dialect, body string) uint64 { return must(t, d, body).SystemHash }
 	user := `{"role":"user","content":"a"}`
 	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)

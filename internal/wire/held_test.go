@@ -50,7 +50,7 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 }
 
 // A long copy takes little more memory than its bytes, and is not copied while it grows.
-func TestLongCopies(t *testing.T) {
+func TestLongCopiesTakeLittleMemory(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, k := range map[string]struct {

@@ -97,7 +97,7 @@ func TestReplyEndsAtTheLastEventOnly(t *testing.T) {
 }
 
 // One line of 5 MB does not stop the reader, and the lines after it are read.
-func TestHugeLine(t *testing.T) {
+func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	huge := strings.Repeat("x", 5<<20)
 	stream := `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + huge + `"}}]}}]}` + "\n\n" +
@@ -137,7 +137,7 @@ func TestHugeLastEvent(t *testing.T) {
 }
 
 // The kept bytes never exceed the limit, and a text is cut between two characters.
-func TestLimit(t *testing.T) {
+func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
 		var stream strings.Builder
 		for range 300 {

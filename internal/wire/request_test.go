@@ -139,7 +139,7 @@ func TestParseIgnoresOddTypes(t *testing.T) {
 	}
 }
 
-func TestUserSession(t *testing.T) {
+func TestSessionIsReadFromTheUserID(t *testing.T) {
 	for id, want := range map[string]string{
 		`{"session_id":"abc"}`:                   "abc",
 		`{"session_id":7}`:                       "",
@@ -159,7 +159,7 @@ func TestUserSession(t *testing.T) {
 	}
 }
 
-func TestToolNames(t *testing.T) {
+func TestToolNamesAreEqualInAllDialects(t *testing.T) {
 	chat := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"description":"d","name":"z"}},
 		{"type":"custom","custom":{"name":"c"}},{"type":"function","function":{"name":"b"}}]}`)
 	messages := must(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
@@ -175,7 +175,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-func TestListHash(t *testing.T) {
+func TestListHashCoversTheListOnly(t *testing.T) {
 	a := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"x":1}`)
 	b := must(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := must(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)

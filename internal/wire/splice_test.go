@@ -13,7 +13,7 @@ const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd o
 // escaped is block inside of a JSON string.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
-func TestSplicePlaces(t *testing.T) {
+func TestSpliceInsertsAtEachPlace(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		dialect     Dialect

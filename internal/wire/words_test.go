@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOwnWords(t *testing.T) {
+func TestOwnWordsLackReminders(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},

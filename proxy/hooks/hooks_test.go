@@ -161,7 +161,7 @@ func sum(key, text string) []byte {
 }
 
 // Only the configured secret signs, over the whole body, and a signed delivery of GitLab is young.
-func TestSignatures(t *testing.T) {
+func TestDeliveriesNeedASignature(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
 	github := func(signature string) http.Header {

@@ -72,7 +72,7 @@ func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 
 // Tens of thousands of echoes over several generations and a reopening give the answers of a plain
 // map.
-func TestEchoGenerations(t *testing.T) {
+func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test repeats itself

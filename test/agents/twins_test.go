@@ -42,7 +42,10 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	answered.Add(2 * n)
 	for i := range 2 * n {
 		wg.Go(func() {
-			who := map[bool]string{true: "same", false: fmt.Sprint("file ", i)}[i < n]
+			who := "same"
+			if i >= n {
+				who = fmt.Sprint("file ", i)
+			}
 			list := `{"role":"user","content":"Look at the build script"}`
 			for turn := range 3 {
 				if turn == 1 {
@@ -60,9 +63,12 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for i := range 2 * n {
-		if who := map[bool]string{true: "same", false: fmt.Sprint("file ", i)}[i < n]; i >= n && blocks[who] != 3 || i < n && blocks[who] != 3*n {
-			t.Errorf("%d blocks reached the model from %q, want 3 for each conversation", blocks[who], who)
+	if blocks["same"] != 3*n {
+		t.Errorf("%d blocks reached the model from the equal conversations, want %d", blocks["same"], 3*n)
+	}
+	for i := n; i < 2*n; i++ {
+		if who := fmt.Sprint("file ", i); blocks[who] != 3 {
+			t.Errorf("%d blocks reached the model from %q, want 3", blocks[who], who)
 		}
 	}
 	got := counters(t, p)
@@ -99,11 +105,11 @@ func postNamed(t *testing.T, url, who, body string) (status int, reply, session 
 	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
 }
 
-// reported waits for the report to count so many sessions with the task's lesson, and no more.
-func reported(t *testing.T, r *harness.Process, query string, want int) {
+// reported waits until the report counts exactly want sessions with the lesson of the task.
+func reported(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
-		_, body := harness.Get(t, r.Admin+"/api/report"+query, "e2e-token")
+		_, body := harness.Get(t, p.Admin+"/api/report"+query, "e2e-token")
 		var rep struct {
 			Lessons []struct {
 				Slug     string

@@ -83,7 +83,7 @@ func (s *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fl
 	return &Fleet{World: w, BaseURL: s.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
 }
 
-func TestFleetPlays(t *testing.T) {
+func TestFleetPlaysAllItsSessions(t *testing.T) {
 	for _, c := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
 		s := newRecordingProxy(t, w, nil)
@@ -91,7 +91,7 @@ func TestFleetPlays(t *testing.T) {
 		if err := f.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantSuccess, wantTurns, wantTold := int64(0), 0, 0
+		wantSuccess, wantTurns, wantRewarded := int64(0), 0, 0
 		for n := 1; n <= c.sessions; n++ {
 			tk := w.ticket(n)
 			wantTurns += tk.turns
@@ -99,15 +99,15 @@ func TestFleetPlays(t *testing.T) {
 				wantSuccess++
 			}
 			if n%5 > 0 {
-				wantTold++
+				wantRewarded++
 			}
 		}
 		done, success := f.Done()
 		if done != int64(c.sessions) || success != wantSuccess {
 			t.Errorf("%d of %d tickets are done, %d succeeded, want %d", done, c.sessions, success, wantSuccess)
 		}
-		if s.turns != wantTurns+wantTold || len(s.feedback) != wantTold || len(s.faults) > 0 {
-			t.Errorf("%d requests, want %d; %d rewarded, want %d; error %v", s.turns, wantTurns+wantTold, len(s.feedback), wantTold, s.faults)
+		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
+			t.Errorf("%d requests, want %d; %d rewarded, want %d; error %v", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
 		}
 		for _, fb := range s.feedback {
 			want := 0.0

@@ -38,7 +38,7 @@ func last(n int, slugs ...string) string {
 	return string(b)
 }
 
-func TestUpstreamAnswers(t *testing.T) {
+func TestUpstreamAnswersEachRequest(t *testing.T) {
 	const path = "/v1/chat/completions"
 	for name, c := range map[string]struct {
 		path, body string
@@ -134,7 +134,7 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
+func TestSummaryComparesTheRates(t *testing.T) {
 	for _, c := range []struct {
 		s    Score
 		want string

@@ -38,7 +38,7 @@ func TestWorldIsDeterministicForASeed(t *testing.T) {
 	}
 }
 
-func TestEffect(t *testing.T) {
+func TestEffectIsTheTrueEffect(t *testing.T) {
 	w := NewWorld(1)
 	for _, l := range w.Truths {
 		if e, ok := w.Effect(l.Slug); !ok || e != l.Effect {
@@ -197,7 +197,7 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextNamesTheTicketAndItsSubjects(t *testing.T) {
 	w := NewWorld(1)
 	for want, applies := range map[string][]int{
 		"Please work on TICKET-000042.":                                                                              nil,
