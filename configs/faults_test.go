@@ -227,7 +227,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
-		t.Errorf(`got h %v, error %v, want no error, h["X-Key"] = []string{"a:b", "c"}, h["Empty"] = []string{""} and two entries in h`, h, err)
+		t.Errorf(`got h %v, error %v, want no error, h["X-Key"] = ["a:b", "c"], h["Empty"] = [""] and two entries in h`, h, err)
 	}
 }
 

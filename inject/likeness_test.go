@@ -51,7 +51,7 @@ func TestExactMatchKeepsItsArm(t *testing.T) {
 	r := newRun(t, plainChat, similar(), similarBook(true), "s")
 	r.a.user("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
-		t.Errorf(`got %+v, want Injected = []string{"caches"} and Picks[0].Arm.Slug() = "caches"`, p)
+		t.Errorf(`got %+v, want Injected = ["caches"] and Picks[0].Arm.Slug() = "caches"`, p)
 	}
 }
 
@@ -90,6 +90,6 @@ func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
 	r.replied()
 	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
-		t.Errorf(`got %+v, want Injected = []string{"caches~like"}`, p)
+		t.Errorf(`got %+v, want Injected = ["caches~like"]`, p)
 	}
 }

@@ -35,7 +35,7 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 			r.a.user("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
-				t.Fatalf(`got %+v, want Injected = []string{"deploy"}, present(&p) = %q, empty Skip and one entry in Edits`, p, p.Injected)
+				t.Fatalf(`got %+v, want Injected = ["deploy"], present(&p) = %q, empty Skip and one entry in Edits`, p, p.Injected)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
 				t.Errorf("got %+v, want Text = %q and Block = -1", got, want)
@@ -55,7 +55,7 @@ func TestLessonFiresOncePerSession(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
-		t.Errorf(`got %+v, want empty Matched, one entry in Edits and present(&p) = []string{"deploy"}`, p)
+		t.Errorf(`got %+v, want empty Matched, one entry in Edits and present(&p) = ["deploy"]`, p)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	r.a.user("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
-		t.Fatalf(`got %+v, want two entries in Edits and Injected = []string{"on-error", "on-words"}`, p)
+		t.Fatalf(`got %+v, want two entries in Edits and Injected = ["on-error", "on-words"]`, p)
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
@@ -334,7 +334,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.replied()
 	r.callOnce("make", "omega", true)
 	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}`, p)
+		t.Fatalf(`got %+v, want present(&p) = ["a", "b"]`, p)
 	}
 	r.replied()
 	r.book = book(activeLesson("a", "deploy", "another text"))
@@ -344,7 +344,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.user("Go on.", false)
 	p := r.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
-		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}, two entries in Edits and empty Picks`, p)
+		t.Fatalf(`got %+v, want present(&p) = ["a", "b"], two entries in Edits and empty Picks`, p)
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
@@ -391,13 +391,13 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	}
 	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
 	if !slices.Equal(p.Injected, []string{"a"}) {
-		t.Fatalf(`got %+v, want Injected = []string{"a"}`, p)
+		t.Fatalf(`got %+v, want Injected = ["a"]`, p)
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
-			t.Fatalf(`got %+v, want Kind = %v, one entry in Edits and present(&p) = []string{"b"}`, p, want)
+			t.Fatalf(`got %+v, want Kind = %v, one entry in Edits and present(&p) = ["b"]`, p, want)
 		}
 		r.restart()
 	}
@@ -416,7 +416,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf(`got %+v, want present(&p) = []string{"a", "b"}`, p)
+		t.Fatalf(`got %+v, want present(&p) = ["a", "b"]`, p)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf(`%s: got %+v, want two entries in qs, Words = []string{"user words"}, Agent = "coder" and Tools = []string{"shell"}`, c.dialect, qs)
+			t.Fatalf(`%s: got %+v, want two entries in qs, Words = ["user words"], Agent = "coder" and Tools = ["shell"]`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
 			t.Errorf(`%s: got %+v, want no words, and one error of the tool "shell" with "no rule"`, c.dialect, qs[1])

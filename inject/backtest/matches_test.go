@@ -107,7 +107,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
-		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = []string{"never said"}`, r, want)
+		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = ["never said"]`, r, want)
 	}
 }
 

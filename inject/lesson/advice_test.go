@@ -89,7 +89,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
 		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q: got %q, want []string{want}", advice, got)
+			t.Errorf("%q: got %q, want [want]", advice, got)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf(`%q: got %q, want []string{fmt.Sprintf("l%%05d@", i)}`, text, got)
+			t.Errorf(`%q: got %q, want [fmt.Sprintf("l%%05d@", i)]`, text, got)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestChecksWithHooks(t *testing.T) {
 	c.Resolve = func(e Evidence) bool { return e.Ref == "r1" }
 	c.Now = now.Add(-2 * time.Hour)
 	if got := codes(c.Book(NewBook([]*Lesson{l}))); !slices.Equal(got, []string{"error lesson_invalid body"}) {
-		t.Errorf(`got %q, want []string{"error lesson_invalid body"}`, got)
+		t.Errorf(`got %q, want ["error lesson_invalid body"]`, got)
 	}
 	c.Backtest = func(*Lesson) (int, int) { return 19, 19 } // too few to say
 	if got := codes(c.Book(NewBook([]*Lesson{l}))); len(got) != 1 {

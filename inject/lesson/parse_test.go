@@ -51,7 +51,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = []string{"old-one"}, ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, one entry in Evidence and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
+		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = ["old-one"], ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, one entry in Evidence and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
 		t.Errorf("the advice is %q, want the text of the file", l.Advice)

@@ -76,10 +76,10 @@ func TestFiredListsTheMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
-		t.Errorf(`got %q, want []string{"load more", "web", "E42"}`, got)
+		t.Errorf(`got %q, want ["load more", "web", "E42"]`, got)
 	}
 	q.Errors = nil // an error pattern does not count in the user's words
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web"}) {
-		t.Errorf(`got %q, want []string{"load more", "web"}`, got)
+		t.Errorf(`got %q, want ["load more", "web"]`, got)
 	}
 }

@@ -65,7 +65,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
-		t.Errorf(`got names(entries) %v, error %v, want no error and names(entries) = []string{"a", "taken"}`, names(entries), err)
+		t.Errorf(`got names(entries) %v, error %v, want no error and names(entries) = ["a", "taken"]`, names(entries), err)
 	}
 }
 
