@@ -25,7 +25,7 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		t.Error("the page shows a true effect outside of the demo, want none")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("rows are not ordered by effect, with unknown effects last")
+		t.Error("the rows have another order, want the order of the effects, with unknown effects last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
@@ -40,7 +40,7 @@ func TestDemoPageShowsTrueEffect(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the true effect of a lesson is not next to its estimate")
+		t.Error("the true effect of a lesson is not next to its estimate, want both in one cell")
 	}
 }
 
@@ -50,11 +50,11 @@ func TestPageNotesOldRewardDefinition(t *testing.T) {
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Error("the table omits a column without a notice")
+		t.Error("the table omits a column without a notice, want a notice")
 	}
 	f.reports.report = report.Report{Elsewhere: f.reports.report.Elsewhere}
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Error("an empty page does not say where the numbers are")
+		t.Error("an empty page does not name the place of the numbers, want the earlier definition")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("the page does not report a broken experiment")
+		t.Error("the page has no warning of a broken experiment, want two alerts")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
-		t.Error("the first page names no base URL or no steps")
+		t.Error("the first page lacks the base URL or the steps, want both")
 	}
 }
 
@@ -134,6 +134,6 @@ func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	}
 	rows[2].Caution = false
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); strings.Contains(page, "into a caution") {
-		t.Error("the overview names a caution although there is none")
+		t.Error("the overview names a caution, want none")
 	}
 }

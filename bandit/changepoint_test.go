@@ -56,7 +56,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
-		t.Errorf("got %+v, want Mean <= 0", p)
+		t.Errorf("the belief is %+v, want a mean of at most 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
 		t.Errorf("the belief of the report is %+v, want a mean of at most 0 after the change", p)
@@ -71,7 +71,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
-		t.Errorf("got %+v, want Mean >= 0.07", p)
+		t.Errorf("after three slightly worse days the belief is %+v, want a mean of at least 0.07", p)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 	}
 	injected, days := c.Snapshots("a@1")
 	if len(injected) > bandit.MaxSnapshots || len(injected) < bandit.MaxSnapshots/2 {
-		t.Fatalf("got %d, want <= bandit.MaxSnapshots and >= bandit.MaxSnapshots / 2", len(injected))
+		t.Fatalf("the history has %d snapshots, want %d to %d", len(injected), bandit.MaxSnapshots/2, bandit.MaxSnapshots)
 	}
 	for i := 1; i < len(injected); i++ {
 		if injected[i] <= injected[i-1] || days[i] < days[i-1] {

@@ -60,7 +60,7 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 			t.Errorf("%s: the same sums give another result, want concluded: %v", k.what, k.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s: got Concluded = %v of a clone, want %v", k.what, !k.want, k.want)
+			t.Errorf("%s: a clone is concluded: %v, want %v", k.what, !k.want, k.want)
 		}
 	}
 }

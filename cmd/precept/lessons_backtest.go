@@ -142,7 +142,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // the session is open or imported, and its feedback counts
+		if !s.Rewarded { // in an open or imported session the feedback counts as the reward
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err

@@ -41,7 +41,7 @@ func TestPlainDecodesSurrogates(t *testing.T) {
 		}
 	}
 	if raw := "\"a\xffb\""; text([]byte(raw), span{0, len(raw)}) != "a\xffb" {
-		t.Error("decoding changed bytes that are not UTF-8")
+		t.Error("decoding changed bytes that are not UTF-8, want them unchanged")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestEscapedRoundTrips(t *testing.T) {
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
-		t.Errorf("more or less is escaped than JSON wants: %s", got)
+		t.Errorf("the escaped text is %s, want only the escapes that JSON needs", got)
 	}
 }
 

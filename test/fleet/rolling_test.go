@@ -26,18 +26,18 @@ type balancer struct {
 	next  int
 }
 
-// has adds a replica to the balancer, or removes the replica if there is false.
-func (b *balancer) has(data string, there bool) {
+// set adds a replica to the balancer, or removes the replica if present is false.
+func (b *balancer) set(data string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(b.all, func(s string) bool { return s == data })
-	if there {
+	if present {
 		b.all = append(b.all, data)
 	}
 }
 
-// ask polls every replica for its readiness until the context ends.
-func (b *balancer) ask(ctx context.Context, every time.Duration) {
+// poll asks every replica for its readiness until the context ends.
+func (b *balancer) poll(ctx context.Context, every time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
 		b.mu.Lock()
@@ -117,12 +117,12 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	for _, dir := range dirs {
 		p := harness.Serve(t, dir, model.URL, flags...)
 		fleet = append(fleet, p)
-		b.has(p.Data, true)
+		b.set(p.Data, true)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var all sync.WaitGroup
-	all.Go(func() { b.ask(ctx, asked) })
+	all.Go(func() { b.poll(ctx, asked) })
 	harness.Eventually(t, "two replicas that are ready", func() bool { return b.count() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
@@ -138,9 +138,9 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		if code := old.Exit(); code != harness.ExitDone {
 			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
-		b.has(old.Data, false)
+		b.set(old.Data, false)
 		fleet[i] = harness.Serve(t, dir, model.URL, flags...)
-		b.has(fleet[i].Data, true)
+		b.set(fleet[i].Data, true)
 		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
 	}
 	before := l.All()
@@ -159,7 +159,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if have["samples"] != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("got %d exchanges and %d samples of %d answered requests, these twice: %v", len(exchanges), have["samples"], n, harness.RepeatedRequests(exchanges))
+		t.Errorf("got %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), have["samples"], n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
