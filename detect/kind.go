@@ -63,7 +63,8 @@ func NearestKind(name string) (nearest Kind, known bool) {
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord has each pattern under one word that a matching line contains.
+// kindTable is the compiled table. byWord has each pattern under a word, or under several words of which a
+// matching line contains one.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -121,23 +122,34 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.index(rows)
 }
 
-// index compiles the rows, each under the word that the fewest other patterns contain.
+// index compiles the rows, each under the word that the fewest other patterns contain. A pattern is under
+// several words if each matching line contains one of these words.
 func (t *kindTable) index(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
 	for i, r := range rows {
 		patterns[i] = compileKind(r.kind, r.pattern)
-		for _, w := range patterns[i].words {
-			uses[w]++
+		for _, group := range patterns[i].words {
+			for _, w := range group {
+				uses[w]++
+			}
 		}
+	}
+	total := func(group []string) (n int) {
+		for _, w := range group {
+			n += uses[w]
+		}
+		return n
 	}
 	for i, r := range rows {
 		p := &patterns[i]
 		if len(p.words) == 0 {
 			return fmt.Errorf("%s: the pattern %q holds no whole word", r.line, r.pattern)
 		}
-		word := slices.MinFunc(p.words, func(a, b string) int { return cmp.Or(uses[a]-uses[b], len(b)-len(a)) })
-		t.byWord[word] = append(t.byWord[word], *p)
+		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(total(a)-total(b), len(b[0])-len(a[0])) })
+		for _, word := range words {
+			t.byWord[word] = append(t.byWord[word], *p)
+		}
 	}
 	return nil
 }

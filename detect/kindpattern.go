@@ -1,21 +1,23 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 )
 
 // kindPattern is the wording of one line of a failed result. The pattern covers the whole line, in
-// lower case: * stands for any text, % for text without a blank, # for digits. A backslash makes
-// the next character literal. Next to a *, a literal begins and ends at the boundary of a word.
+// lower case: * stands for any text, % for text without a blank, # for digits, {a|b} for the literal a or b. A
+// backslash makes the next character literal. Next to a *, a literal begins and ends at the boundary
+// of a word.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
-	words []string // whole words of the literals
+	words [][]string // a matching line contains a word of each group
 }
 
-// patternPart is a literal, or a wildcard with an empty text.
+// patternPart is a literal with its alternatives, or a wildcard without texts.
 type patternPart struct {
-	text     string
+	texts    []string
 	wildcard byte // 0 for a literal
 }
 
@@ -25,7 +27,7 @@ func compileKind(kind int, pattern string) kindPattern {
 	var literal strings.Builder
 	flush := func() {
 		if literal.Len() > 0 {
-			p.parts = append(p.parts, patternPart{text: literal.String()})
+			p.parts = append(p.parts, patternPart{texts: []string{literal.String()}})
 			literal.Reset()
 		}
 	}
@@ -34,6 +36,11 @@ func compileKind(kind int, pattern string) kindPattern {
 		case '*', '%', '#':
 			flush()
 			p.parts = append(p.parts, patternPart{wildcard: c})
+		case '{':
+			flush()
+			inner, _, _ := strings.Cut(pattern[i+1:], "}")
+			p.parts = append(p.parts, patternPart{texts: strings.Split(inner, "|")})
+			i += len(inner) + 1
 		case '\\':
 			if i+1 < len(pattern) {
 				i++
@@ -45,16 +52,46 @@ func compileKind(kind int, pattern string) kindPattern {
 	}
 	flush()
 	for i, part := range p.parts {
-		if part.wildcard == 0 {
-			p.words = append(p.words, wholeWords(part.text, p.joinsWord(i-1), p.joinsWord(i+1))...)
-		}
+		p.words = append(p.words, part.wordGroups(p.continuesWord(i-1, -1), p.continuesWord(i+1, 1))...)
 	}
 	return p
 }
 
-// joinsWord reports whether a part may continue a word of its neighbour.
-func (p *kindPattern) joinsWord(i int) bool {
-	return i >= 0 && i < len(p.parts) && p.parts[i].wildcard != 0 && p.parts[i].wildcard != '*'
+// wordGroups returns a group for each whole word of a literal. Of alternatives, wordGroups returns one group
+// with a word of each alternative, or no group if an alternative has no whole word.
+func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
+	if len(part.texts) == 1 {
+		for _, w := range wholeWords(part.texts[0], before, after) {
+			groups = append(groups, []string{w})
+		}
+		return groups
+	}
+	var group []string
+	for _, text := range part.texts {
+		words := wholeWords(text, before, after)
+		if len(words) == 0 {
+			return nil
+		}
+		word := slices.MaxFunc(words, func(a, b string) int { return len(a) - len(b) })
+		if !slices.Contains(group, word) {
+			group = append(group, word)
+		}
+	}
+	if len(group) == 0 {
+		return nil
+	}
+	return [][]string{group}
+}
+
+// continuesWord reports whether part i may continue a word at the end (step 1) or the start (step -1) of its
+// neighbour.
+func (p *kindPattern) continuesWord(i, step int) bool {
+	if i < 0 || i >= len(p.parts) || p.parts[i].wildcard == '*' {
+		return false
+	}
+	return p.parts[i].wildcard != 0 || slices.ContainsFunc(p.parts[i].texts, func(text string) bool {
+		return text == "" || step > 0 && isKindByte(text[0]) || step < 0 && isKindByte(text[len(text)-1])
+	})
 }
 
 // wholeWords returns the words of a literal without the words that a neighbour may continue.
@@ -86,8 +123,9 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 	switch w := p.parts[part].wildcard; w {
 	case 0:
-		text := p.parts[part].text
-		return strings.HasPrefix(line[at:], text) && p.matchAt(line, at+len(text), part+1, steps)
+		return slices.ContainsFunc(p.parts[part].texts, func(text string) bool {
+			return strings.HasPrefix(line[at:], text) && p.matchAt(line, at+len(text), part+1, steps)
+		})
 	case '*':
 		return p.matchRest(line, at, part+1, steps)
 	default:
@@ -110,15 +148,12 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if at > 0 && joins(line, at) {
 		return false
 	}
-	text := p.parts[part].text
 	for i := at; i <= len(line); i++ {
-		if text != "" {
-			next := strings.Index(line[i:], text)
-			if next < 0 {
-				return false
-			}
-			i += next
+		next := p.parts[part].index(line[i:])
+		if next < 0 {
+			return false
 		}
+		i += next
 		if !joins(line, i) && p.matchAt(line, i, part, steps) {
 			return true
 		}
@@ -127,6 +162,20 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 		}
 	}
 	return false
+}
+
+// index returns the first place at which a part may begin; -1 for no place.
+func (part *patternPart) index(line string) int {
+	if part.wildcard != 0 {
+		return 0
+	}
+	first := -1
+	for _, text := range part.texts {
+		if at := strings.Index(line, text); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
 }
 
 // joins reports whether the bytes around a place belong to one word.
