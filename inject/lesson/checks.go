@@ -165,7 +165,7 @@ func broad(l *Lesson) []Finding {
 		case isStopWord(read.key):
 			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
-		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\xFF")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
+		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
 			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
