@@ -23,10 +23,11 @@ func (m *matcher) listItem(i int) hit {
 		return hit{}
 	}
 	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
-	if len(open) == 0 || !strings.ContainsRune("[({", rune(open[len(open)-1])) {
+	class := classOfKey(s[start:end])
+	inner := class == secretClass && len(open) > 0 && open[len(open)-1] == ',' // ('stripe', 'api_token', '...')
+	if len(open) == 0 || !inner && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
 		return hit{}
 	}
-	class := classOfKey(s[start:end])
 	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
 	if !class.isSecret() || at(s, p) != quote {
 		return hit{}
@@ -46,30 +47,52 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// credentialPair matches the second text of BasicAuth("bob", "...") and auth=("bob", "..."): a user's name and
-// a password. The comma is at i, after a text in the quotes.
+// credentialPair matches the last text of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a
+// user's name and a password. The comma is at i, after a text in the quotes.
 func (m *matcher) credentialPair(i int, quote byte) hit {
+	const maxDistance = 64
 	s := m.s
 	start := m.runStart(i-1, maxName, nameByte|localByte)
 	for start < i-1 && isQuote(s[start]) {
 		start++
 	}
-	if start < 2 || s[start-1] != quote || s[start-2] != '(' {
+	if start < 2 || s[start-1] != quote || s[start-2] != '(' && s[start-2] != ' ' {
 		return hit{}
 	}
-	end := start - 2
+	from := max(m.last, start-maxDistance)
+	open := from + bytes.LastIndexByte(s[from:start], '(')
+	if open < from || bytes.ContainsAny(s[open+1:start-1], "()\n{};") {
+		return hit{}
+	}
+	end := open
 	for end > m.last && (s[end-1] == '=' || s[end-1] == ' ') {
 		end--
 	}
-	name := bytes.ToLower(s[m.runStart(end, maxName, nameByte):end])
-	if !bytes.HasSuffix(name, []byte("basicauth")) && !bytes.HasSuffix(name, []byte("basic_auth")) && string(name) != "auth" && !bytes.HasSuffix(name, []byte("passwordcredentials")) {
+	name := s[m.runStart(end, maxName, nameByte):end]
+	literal := startsFold(name, len(name)-len("auth"), "auth") || startsFold(name, len(name)-len("passwordcredentials"), "passwordcredentials")
+	if !literal && !startsSession(name) {
 		return hit{}
 	}
 	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
 	if at(s, p) != quote {
 		return hit{}
 	}
-	return m.value(p, passwordClass, shape{literal: true})
+	h := m.value(p, passwordClass, shape{literal: literal, dotted: true})
+	if h.kind == none || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
+		return hit{}
+	}
+	return h
+}
+
+// startsSession reports whether a function of the name receives a user's name and a password: driver.login,
+// DriverManager.getConnection, NetworkCredential.
+func startsSession(name []byte) bool {
+	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection"} {
+		if startsFold(name, len(name)-len(end), end) {
+			return true
+		}
+	}
+	return false
 }
 
 // identifiedBy matches the password after IDENTIFIED BY of SQL. The Y is at i.
@@ -106,13 +129,16 @@ func (m *matcher) passFile(i int) hit {
 		}
 		p += colon + 1
 	}
-	return m.checkValue(p, end, passwordClass, shape{})
+	return m.checkValue(p, end, passwordClass, shape{dotted: true})
 }
 
 // bareName matches the password after or before a name without = or :. The name contains ss or pw
 // (password, passphrase, pwd), with the second of these letters at i.
 func (m *matcher) bareName(i int) hit {
 	s := m.s
+	if c := s[i]; (c == 's' || c == 'S') && !startsFold(s, i-len("pas"), "pass") && lower(at(s, i+1)) != 'k' && at(s, i+1) != '_' {
+		return hit{}
+	}
 	start, end := m.runStart(i, maxName, nameByte), runEnd(s, i, maxName, tokenByte)
 	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-maxName):start], ' ') < 0 {
 		return hit{}
@@ -120,7 +146,7 @@ func (m *matcher) bareName(i int) hit {
 	name := s[start:end]
 	class := classOfKey(name)
 	m.markColumn(start, end, class)
-	if !class.isSecret() || len(name) < len("password") {
+	if short := len(name) < len("password"); !class.isSecret() || short && !m.isCell(start, end) {
 		return hit{}
 	}
 	if class != passwordClass {
@@ -148,6 +174,11 @@ func (m *matcher) bareName(i int) hit {
 	return h
 }
 
+// isCell reports whether s[start:end] is a cell of a table, and no name of a test that passed.
+func (m *matcher) isCell(start, end int) bool {
+	return start > 1 && startsWith(m.s, start-2, "| ") && startsWith(m.s, end, " | ") && !startsFold(m.s, start, "pass ")
+}
+
 // isQuestion reports whether v is a word of letters that ends a question: Passwort vergessen?
 func isQuestion(v []byte) bool {
 	word, question := bytes.CutSuffix(v, []byte("?"))
@@ -159,14 +190,31 @@ func isQuestion(v []byte) bool {
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen, maxDistance = 24, 12
 	s := m.s
-	if middle := s[i-1 : min(len(s), i+2)]; !startsFold(middle, 0, "oke") && !startsFold(middle, 0, "key") && !startsFold(middle, 0, "ecr") {
+	word := i
+	switch middle := s[i-1 : min(len(s), i+2)]; {
+	case startsFold(middle, 0, "oke"):
+		word += len("ken")
+	case startsFold(middle, 0, "key"):
+		word += len("ey")
+	case startsFold(middle, 0, "ecr"):
+		word += len("cret")
+	default:
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
-	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) || !secretEnd(s[end-2], s[end-1]) {
+	known := secretEnd(s[end-2], s[end-1])
+	if end > word {
+		if start := m.runStart(i, maxName, nameByte); !known || classOfWord(s[start:end]) == noClass {
+			return m.labelledName(start, end)
+		}
+	}
+	if !known {
 		return hit{}
 	}
-	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && !isQuote(next) { // token := x
+	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
+		return hit{}
+	}
+	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // token := x
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
@@ -177,24 +225,36 @@ func (m *matcher) bareSecret(i int) hit {
 		m.markColumn(start, end, class)
 	}
 	if class.isSecret() && class != bareKeyClass {
-		if value := m.valueAfterType(end); value > 0 {
+		if value := max(m.valueAfterType(end), defaultOf(s, end)); value > 0 {
 			return m.value(value, class, shape{})
 		}
-	}
-	if at(s, end) != ' ' {
-		return hit{}
 	}
 	if class == bareKeyClass && precedesKey(s[m.last:start]) {
 		class = secretClass
 	}
-	if class == bareKeyClass && !m.isKeyOfVendor(start, end) && !startsWith(s, end, " for ") || !class.isSecret() || class == headerClass || class == passwordClass {
+	if h := m.secretBeforeName(start, class); h.kind != none {
+		return h
+	}
+	if h := m.comparedValue(start, end, class); h.kind != none {
+		return h
+	}
+	if c := at(s, end); c == '\n' || c == ',' || c == '|' {
+		m.openManifest(start, end)
+		return m.valueAlone(start, end, class)
+	} else if c != ' ' {
 		return hit{}
 	}
-	if p := afterPurpose(s, end); p > 0 {
+	if !class.isSecret() || class == headerClass || class == passwordClass {
+		return hit{}
+	}
+	if p := m.afterWords(end); p > 0 {
 		return m.value(p, class, shape{})
 	}
+	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {
+		return hit{}
+	}
 	p := cell(s, end)
-	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as "} {
+	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as ", "- ", "– ", "— "} {
 		if startsWith(s, p, link) {
 			p += len(link)
 			break
@@ -204,6 +264,130 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
+}
+
+// afterWords returns the position after the last sign or verb of "token for the webhook: ..." and "token that I got
+// was ...", for a name that ends at end. 0 means none.
+func (m *matcher) afterWords(end int) int {
+	const maxLen = 40
+	s := m.s
+	p := end
+	for p < len(s) && p-end < maxLen && (isAlnum(s[p]) || s[p] == ' ' || s[p] == '-' || s[p] == '_') {
+		p++
+	}
+	if at(s, p) == ':' && at(s, p+1) == ' ' && s[p-1] != ' ' {
+		return skipMarks(s, p+1)
+	}
+	for _, link := range [...]string{" is ", " was "} {
+		if at := bytes.LastIndex(s[end:p], []byte(link)); at > 0 {
+			return skipMarks(s, end+at+len(link))
+		}
+	}
+	return 0
+}
+
+// secretBeforeName matches the word before "is my token" and "as the api key", for a name of the class at start.
+func (m *matcher) secretBeforeName(start int, class keyClass) hit {
+	const maxLink, maxLen = 24, 256
+	s := m.s
+	before := s[max(m.last, start-maxLink):start]
+	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' {
+		return hit{}
+	}
+	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as "} {
+		at := bytes.LastIndex(before, []byte(link))
+		if at < 0 || bytes.ContainsAny(before[at+1:], ".,\n") {
+			continue
+		}
+		stop := start - len(before) + at
+		for stop > m.last && isQuote(s[stop-1]) {
+			stop--
+		}
+		return m.checkValue(m.runStart(stop, maxLen, wordByte), stop, class, shape{})
+	}
+	return hit{}
+}
+
+// comparedValue matches the text in quotes that a test compares to the name s[start:end], as another argument of
+// the same function or of toBe.
+func (m *matcher) comparedValue(start, end int, class keyClass) hit {
+	const maxLen = 256
+	s := m.s
+	if class != secretClass {
+		return hit{}
+	}
+	for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
+		if p := end + len(sign); startsWith(s, end, sign) && isQuote(at(s, p)) {
+			return m.value(p, class, shape{})
+		}
+	}
+	stop := start - len(`", `)
+	if stop <= m.last || !isQuote(s[stop]) || !startsWith(s, stop+1, ", ") {
+		return hit{}
+	}
+	from := m.runStart(stop, maxLen, wordByte)
+	if from == 0 || s[from-1] != s[stop] {
+		return hit{}
+	}
+	return m.checkValue(from, stop, class, shape{quoted: true})
+}
+
+// valueAlone matches the value on the line below a name, and the value after a name in a row with two fields. The
+// name s[start:end] is alone on its line or in its field.
+func (m *matcher) valueAlone(start, end int, class keyClass) hit {
+	const maxLabel = 24
+	s := m.s
+	from := max(m.last, start-maxLabel)
+	line := bytes.TrimLeft(s[from+bytes.LastIndexByte(s[from:start], '\n')+1:start], " \t#*>|-")
+	if class != secretClass || len(bytes.Trim(line, " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) > 0 || s[end] == ',' && len(line) > 0 {
+		return hit{}
+	}
+	p := end + 1
+	if s[end] == '\n' {
+		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
+	}
+	h := m.value(p, class, shape{})
+	if c := at(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
+		return hit{}
+	}
+	return h
+}
+
+// labelledName matches the value of a name with a word behind the word for a secret, such as TOKEN_STAGING=... and
+// apiKeyV2: "...". The value must look random. The name is s[start:end].
+func (m *matcher) labelledName(start, end int) hit {
+	s := m.s
+	name := s[start:end]
+	sign := end
+	if isQuote(at(s, sign)) {
+		sign++
+	}
+	for at(s, sign) == ' ' {
+		sign++
+	}
+	if c := at(s, sign); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), at(s, sign+1)) >= 0 {
+		return hit{}
+	}
+	low := bytes.ToLower(name)
+	stem := 0
+	for _, word := range [...]string{"token", "secret", "apikey", "api_key", "api-key", "access_key", "accesskey"} {
+		if at := bytes.LastIndex(low, []byte(word)); at >= 0 {
+			stem = max(stem, at+len(word))
+		}
+	}
+	if stem == 0 || stem >= len(low) {
+		return hit{}
+	}
+	for _, word := range [...]string{"id", "name", "file", "path", "url", "uri", "endpoint", "hash", "digest", "sum", "arn", "ref", "version", "type", "key", "ize", "request", "prefix", "mint", "address"} {
+		if bytes.Contains(low[stem:], []byte(word)) {
+			return hit{}
+		}
+	}
+	h := m.value(skipMarks(s, sign+1), keyNameClass, shape{keyed: sign > end && isQuote(s[end])})
+	if h.kind == none || isUUID(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
 }
 
 // isKeyOfVendor reports whether a word before the name "key" at start makes the name of a secret key,
@@ -227,13 +411,10 @@ func afterPurpose(s []byte, end int) int {
 	for p < len(s) && p-end < maxLen && (isAlnum(s[p]) || s[p] == ' ' || s[p] == '-' || s[p] == '_') {
 		p++
 	}
-	if at(s, p) == ' ' {
-		return 0
+	if at(s, p) == ':' && at(s, p+1) == ' ' && s[p-1] != ' ' {
+		return skipMarks(s, p+1)
 	}
-	if at(s, p) != ':' || at(s, p+1) != ' ' {
-		return 0
-	}
-	return skipMarks(s, p+1)
+	return 0
 }
 
 // remarked matches the value after a name with a remark: token (prod): ..., password (temporary) - ... The
@@ -390,8 +571,10 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if at(s, end) == ' ' && isStrongWord(s, p) {
 		return p
 	}
-	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && isStrongWord(s, end+to+len(" to ")) { // was changed to Hunter2!
-		return end + to + len(" to ")
+	for _, link := range [...]string{" to ", " was "} { // was changed to Hunter2!
+		if to := bytes.Index(rest, []byte(link)); to >= 0 && isStrongWord(s, end+to+len(link)) {
+			return end + to + len(link)
+		}
 	}
 	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(at(s, end+to+len(" to "))) { // was changed to "..."
 		return end + to + len(" to ")
@@ -422,19 +605,22 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// defaultOf returns the position of the default of the variable of Terraform whose block starts at p.
-// 0 means none.
+// defaultOf returns the position of the default of the variable, or of the value of the output, of Terraform
+// whose block starts at p. 0 means none.
 func defaultOf(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {
 		return 0
 	}
 	block, _, _ := bytes.Cut(s[p:min(len(s), p+maxLen)], []byte("}"))
-	i := bytes.Index(block, []byte("default"))
+	i, word := bytes.Index(block, []byte("default")), len("default")
+	if i < 0 {
+		i, word = bytes.Index(block, []byte("value ")), len("value ")
+	}
 	if i < 0 {
 		return 0
 	}
-	if p = skipMarks(s, p+i+len("default")); at(s, p) != '=' {
+	if p = skipMarks(s, p+i+word); at(s, p) != '=' {
 		return 0
 	}
 	return skipMarks(s, p+1)

@@ -22,6 +22,7 @@ type prefix struct {
 	class     uint16 // class of the bytes after the prefix
 	minBytes  int    // minimum number of bytes after the prefix
 	digit     bool   // the bytes must contain a digit
+	uuid      bool   // the bytes must be a UUID
 	kind      kind   // set by compile
 }
 

@@ -33,5 +33,5 @@ func (m *matcher) afterArrow(i, p int) hit {
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(m.s, p), class, shape{})
+	return m.value(skipMarks(m.s, p), class, shape{dotted: true})
 }

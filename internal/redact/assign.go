@@ -43,6 +43,9 @@ func (m *matcher) assignment(i int) hit {
 	if !class.isSecret() || !m.assigns(start, i, name) {
 		return hit{}
 	}
+	if list := skipSpace(s[:min(len(s), p+maxBlanks)], p); namesList(name) && at(s, list) != '[' && !startsWith(s, list, "- ") {
+		return hit{}
+	}
 	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
@@ -55,7 +58,21 @@ func (m *matcher) assignment(i int) hit {
 			return h
 		}
 	}
-	return m.assignedValue(i, p, class, sh)
+	h := m.assignedValue(i, p, class, sh)
+	if h.kind == none && class == basicClass && name[0] == '_' { // _auth=... of npm
+		return m.assignedValue(i, p, secretClass, sh)
+	}
+	return h
+}
+
+// namesList reports whether a name is one of several secrets, whose value is a list.
+func namesList(name []byte) bool {
+	for _, end := range [...]string{"tokens", "secrets", "keys"} {
+		if startsFold(name, len(name)-len(end), end) {
+			return true
+		}
+	}
+	return false
 }
 
 // classOfForeign returns the class of a label in another language at the end of text.
@@ -76,6 +93,8 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	switch {
 	case keyed:
 		return classOfKey(name)
+	case len(name) == len("phrase") && startsFold(name, 0, "phrase") && namesSeed(s[m.last:start]):
+		return seedClass
 	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.last:start]): // api key: ...
 		return secretClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
@@ -117,7 +136,7 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	if sh.connection = tight && m.inConnection(start); !tight || sh.connection {
 		return hit{}
 	}
-	h := m.lineValue(p, true)
+	h := m.lineValue(p, true, true)
 	if h.kind == none || !isStrong(s[h.start:h.end]) || bytes.IndexByte(s[h.start:h.end], '&') >= 0 {
 		return hit{}
 	}
@@ -190,7 +209,11 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if end < i-1 || value >= len(m.s) || isQuote(m.s[value]) || tight && m.s[i] != '=' || !m.startsLine(start, m.s[i] == ':') {
 		return hit{}
 	}
-	return m.lineValue(value, tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0)
+	open := tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
+	// A file of settings has names at the margin; words before a name are prose. Both have no variables.
+	literal := tight && (start == 0 || m.s[start-1] == '\n') || !tight && start > 1 && m.s[start-1] == ' ' && isAlnum(m.s[start-2])
+	oneDot := bytes.Count(m.s[value:lineEnd(m.s, value)], []byte(".")) == 1
+	return m.lineValue(value, open, open || literal && oneDot)
 }
 
 // assigns reports whether the sign at i assigns a value to the name at start. A > assigns only at the
@@ -198,6 +221,9 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.s[i] {
 	case '>':
+		if start > 0 && m.s[start-1] == ':' { // a name space
+			start = m.runStart(start-1, maxName, nameByte)
+		}
 		return start > 0 && m.s[start-1] == '<'
 	case '(':
 		return takesSecret(name)
@@ -213,7 +239,7 @@ func precedesKey(before []byte) bool {
 	}
 	word := before[bytes.LastIndexFunc(before, func(r rune) bool { return r >= 0x80 || !isAlnum(byte(r)) })+1:]
 	switch string(bytes.ToLower(word)) {
-	case "api", "access", "secret", "private", "auth", "signing", "encryption", "master", "license", "licence", "app", "account", "subscription", "session", "service", "admin", "shared":
+	case "api", "access", "secret", "private", "auth", "signing", "encryption", "master", "license", "licence", "app", "account", "subscription", "session", "service", "admin", "shared", "product", "activation", "serial":
 		return true
 	}
 	return false
@@ -232,10 +258,13 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if s[i] == '>' && at(s, p) == '\n' { // <token>, then the token on its own line
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
+	if startsWith(s, p, "<![CDATA[") {
+		p += len("<![CDATA[")
+	}
 	if s[i] != ':' {
 		return m.value(p, class, sh)
 	}
-	if !sh.keyed && isAlnum(at(s, p)) {
+	if c := at(s, p); !sh.keyed && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
 		if typed := m.valueAfterType(p); typed > 0 { // password: string = "..."
 			return m.value(typed, class, sh)
 		}
@@ -250,6 +279,9 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		return m.value(p, class, sh)
 	}
 	p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
+	if class == secretClass && startsWith(s, p, "- ") {
+		p += len("- ")
+	}
 	h := m.value(p, class, sh)
 	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(s[h.start:h.end], "=:") {
 		return hit{} // the line contains more than a value
@@ -287,7 +319,7 @@ func skipMarks(s []byte, p int) int {
 // receives another argument.
 func takesSecret(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
-	return startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
+	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
 // value matches the value at p, quoted or up to a delimiter, if the value is a secret of the class.
@@ -298,6 +330,10 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		return hit{}
 	}
 	p = quoteAt(s, p)
+	if class == seedClass && !isQuote(s[p]) {
+		line, _, _ := bytes.Cut(s[p:lineEnd(s, p)], []byte(" #"))
+		return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), class, sh)
+	}
 	if q := s[p]; isQuote(q) {
 		area := s[p+1 : min(len(s), p+1+maxLen)]
 		if line := bytes.IndexByte(area, '\n'); line >= 0 {
@@ -327,6 +363,11 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	end := p
 	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
 		end++
+	}
+	if class == secretClass || class == keyNameClass {
+		if word := runEnd(s, p, maxLen, wordByte); word > end && isScrambled(s[p:word]) {
+			return m.checkValue(p, word, class, sh)
+		}
 	}
 	if c := at(s, end); c == '(' || c == '[' { // a call or an index, not a value
 		return hit{}

@@ -21,7 +21,14 @@ var shortFlags = []shortFlag{
 	{"cqlsh", 'p', true, false},
 	{"cypher-shell", 'p', true, false},
 	{"sqlcmd", 'P', true, true},
-	{"zip", 'P', true, false},
+	{"zip", 'P', true, true},
+	{"rar", 'p', false, true},
+	{"psexec", 'p', true, false},
+	{"mosquitto_", 'P', true, false},
+	{"rdesktop", 'p', true, true},
+	{"useradd", 'p', true, false},
+	{"ncftp", 'p', true, false},
+	{"ssh-keygen", 'N', true, false},
 	{"7z", 'p', false, true},
 	{"ldap", 'w', true, true},
 	{"openssl", 'k', true, false},
@@ -46,6 +53,33 @@ func (m *matcher) passwordFlag(i int) hit {
 		return m.value(skipMarks(m.s, end), class, shape{dotted: true})
 	}
 	return hit{}
+}
+
+// loginKey matches the random word after the subcommand login or auth of a program: vault login ..., snyk auth ...,
+// doctl auth init -t ... The second letter of "log" or "au" is at i.
+func (m *matcher) loginKey(i int) hit {
+	const maxLen = 512
+	s := m.s
+	p := 0
+	switch {
+	case startsWith(s, i-len("lo"), "login "):
+		p = i + len("gin ")
+	case startsWith(s, i-len("a"), "auth "):
+		p = i + len("uth ")
+	default:
+		return hit{}
+	}
+	if startsWith(s, p, "init ") {
+		p += len("init ")
+	}
+	if at(s, p) == '-' && at(s, p+2) == ' ' {
+		p += len("-t ")
+	}
+	end := runEnd(s, p, maxLen, wordByte)
+	if v := s[p:end]; !isRandom(v) || bytes.ContainsAny(v, "=@:/") {
+		return hit{}
+	}
+	return m.checkValue(p, end, secretClass, shape{})
 }
 
 // secureString matches the text that ConvertTo-SecureString of PowerShell reads; i is at the dash.

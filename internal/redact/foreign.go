@@ -8,7 +8,7 @@ import "bytes"
 // beyond ASCII.
 func foreignPassword(s []byte) bool {
 	for _, word := range [...]string{
-		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre",
+		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre", "mật khẩu", "Mật khẩu", "รหัสผ่าน", "كلمة المرور", "كلمة السر", "סיסמה", "סיסמא", "jelszó", "Jelszó", "κωδικός", "Κωδικός", "पासवर्ड",
 		"WLAN-Schlüssel", "WPA-Schlüssel", "Netzwerkschlüssel",
 	} {
 		if bytes.HasSuffix(s, []byte(word)) {
@@ -44,6 +44,8 @@ var linkWords = []struct {
 	{" es ", "contraseña", passwordClass},
 	{" es ", "clave", passwordClass},
 	{" é ", "senha", passwordClass},
+	{" è ", "assword", passwordClass},
+	{" is ", "achtwoord", passwordClass},
 	{" ist ", "ennwort", passwordClass},
 	{" lautet ", "ennwort", passwordClass},
 	{" ist ", "chlüssel", secretClass},

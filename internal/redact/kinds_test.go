@@ -62,6 +62,9 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			if p.class == hexByte {
 				body = hex32 + hex32
 			}
+			if p.uuid {
+				body = "a1b2c3d4-0a1b-4c3d-8e5f-60718293a4b5"
+			}
 			most, less := p.text+body[:p.minBytes]+" ", p.text+body[:p.minBytes-1]+" "
 			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
 			for _, x := range x {

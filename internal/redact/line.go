@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -48,8 +49,9 @@ func (m *matcher) inConnection(start int) bool {
 }
 
 // lineValue matches the password at p up to the end of the line. With tight, which reports that no
-// blank is around the sign after the name, the password may also end at a blank.
-func (m *matcher) lineValue(p int, tight bool) hit {
+// blank is around the sign after the name, the password may also end at a blank. dotted permits words
+// with dots that end in a number.
+func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 	const maxLen = 256
 	s := m.s
 	area := s[p:min(len(s), p+maxLen)]
@@ -65,7 +67,7 @@ func (m *matcher) lineValue(p int, tight bool) hit {
 	}
 	for i, c := range v { // the next parameter of a form, or command
 		if c == '&' || c == ';' {
-			if word := runEnd(v, i+1, maxBlanks, nameByte); at(v, word) == '=' || at(v, i+1) == c {
+			if word := runEnd(v, i+1, maxBlanks, nameByte); at(v, word) == '=' && isAlnum(v[word-1]) || at(v, i+1) == c {
 				v = v[:i]
 				break
 			}
@@ -78,15 +80,15 @@ func (m *matcher) lineValue(p int, tight bool) hit {
 	if tag := bytes.Index(v, []byte("</")); tag >= 0 {
 		v = v[:tag]
 	}
-	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, tight) {
+	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, tight, dotted) {
 		return hit{}
 	}
 	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
 }
 
 // isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference
-// or code. tight also permits words with dots that end in a number.
-func isSetting(v []byte, tight bool) bool {
+// or code. dotted also permits words with dots that end in a number.
+func isSetting(v []byte, tight, dotted bool) bool {
 	const minLen = 5
 	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isPlaceholder(v) || bytes.Count(v, v[:1]) == len(v) {
 		return false
@@ -102,14 +104,13 @@ func isSetting(v []byte, tight bool) bool {
 	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSigns) && (open > 2 && !hasDigit(v[:open]) || !tight && span(v, 0, nameByte) == open) { // a call or an index
 		return false
 	}
-	letters, symbols, inner := false, false, false
-	for i, c := range v {
+	letters, symbols := false, false
+	for _, c := range v {
 		letters = letters || isAlnum(c) && !isDigit(c)
 		symbols = symbols || !isAlnum(c) && c < 0x80 && strings.IndexByte("._-/:,", c) < 0
-		inner = inner || isDigit(c) && isAlnum(at(v, i+1)) && !isDigit(at(v, i+1))
 	}
 	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
-	if path && (!tight && !inner && !numberedPart(v) || isReferenceOfCode(v)) {
+	if path && (!dotted && !hasInnerDigit(v) && !numberedPart(v) || isReferenceOfCode(v)) {
 		return false
 	}
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
@@ -186,10 +187,39 @@ func (m *matcher) phrase(p, minWords int) hit {
 // tagValue matches the text up to the closing tag.
 func (m *matcher) tagValue(p int) hit {
 	const maxLen = 128
+	if startsWith(m.s, p, "<![CDATA[") {
+		p += len("<![CDATA[")
+	}
 	area := m.s[p:min(len(m.s), p+maxLen)]
 	end := bytes.Index(area, []byte("</"))
+	if cdata := bytes.Index(area, []byte("]]>")); cdata >= 0 {
+		end = cdata
+	}
 	if end < 0 || bytes.ContainsAny(area[:end], "\n<") {
 		return hit{}
 	}
 	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, keyed: true})
+}
+
+// isSeedPhrase reports whether v has as many words as the phrase of a wallet: 12, 15, 18, 21 or 24 words of three
+// to eight small letters.
+func isSeedPhrase(v []byte) bool {
+	const step, minSteps, maxSteps, minWord, maxWord = 3, 4, 8, 3, 8
+	words := bytes.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })
+	if len(words)%step != 0 || len(words) < minSteps*step || len(words) > maxSteps*step {
+		return false
+	}
+	return !slices.ContainsFunc(words, func(word []byte) bool {
+		return len(word) < minWord || len(word) > maxWord || slices.ContainsFunc(word, func(b byte) bool { return !isLower(b) })
+	})
+}
+
+// namesSeed reports whether the word before "phrase" makes the name of the phrase of a wallet.
+func namesSeed(before []byte) bool {
+	for _, word := range [...]string{"seed ", "recovery ", "backup ", "secret ", "mnemonic "} {
+		if startsFold(before, len(before)-len(word), word) {
+			return true
+		}
+	}
+	return false
 }

@@ -17,7 +17,9 @@ func (m *matcher) pair(i int) hit {
 		p++
 	}
 	p = skipSpace(s, p)
-	if c := at(s, p); c != ':' && c != '=' {
+	if c := at(s, p); c == '>' && i > 1 && s[i-1] == '<' {
+		return m.element(p+1, m.nameBefore(i-1))
+	} else if c != ':' && c != '=' {
 		return hit{}
 	}
 	class := m.nameBefore(i)
@@ -46,23 +48,34 @@ func (m *matcher) property(i int) hit {
 		return hit{}
 	}
 	class := classOfKey(before[bytes.LastIndexByte(before, '>')+1:])
-	if !class.isSecret() {
-		return hit{}
-	}
-	return m.value(i+1, class, shape{literal: true})
+	return m.element(i+1, class)
 }
 
-// entry matches the text after <entry key="password">. The > is at i.
+// entry matches the text after <entry key="password">, and the text of a property list. The > is at i.
 func (m *matcher) entry(i int) hit {
 	const maxDistance = 96
+	if m.s[i-1] == 'g' {
+		return m.property(i)
+	}
 	before := m.s[max(m.last, i-maxDistance) : i-1]
 	name := lastName(before)
 	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.s[i-1:i])
 	before, assigned := bytes.CutSuffix(before, []byte("="))
-	if class := classOfKey(name); quoted && assigned && class.isSecret() && isNameKey(before) {
-		return m.value(i+1, class, shape{literal: true})
+	if class := classOfKey(name); quoted && assigned && isNameKey(before) {
+		return m.element(i+1, class)
 	}
 	return hit{}
+}
+
+// element matches the text of an element of XML at p, whose name has the class.
+func (m *matcher) element(p int, class keyClass) hit {
+	switch {
+	case !class.isSecret():
+		return hit{}
+	case class == passwordClass:
+		return m.tagValue(p)
+	}
+	return m.value(p, class, shape{literal: true})
 }
 
 // quotesAndBlanks are the bytes around a name: blanks, and the quotes of each depth of escaping.
@@ -72,7 +85,7 @@ const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 func (m *matcher) nameBefore(i int) keyClass {
 	const maxDistance = 160
 	s := m.s[max(m.last, i-maxDistance):i]
-	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n")
+	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n<>")
 	name := lastName(s)
 	before := bytes.TrimRight(s[:len(s)-len(name)], quotesAndBlanks)
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
@@ -103,7 +116,7 @@ func lastName(s []byte) []byte {
 // isNameKey reports whether a member of the name contains a name: name, key, headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
-	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("key"), "key")
+	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")
 }
 
 // isProse reports whether the value of a password's name is a text about passwords.

@@ -30,8 +30,10 @@ func (m *matcher) phoneOf(start int, g *groups, plus bool) hit {
 		if n < minLen {
 			break
 		}
-		if endsNumber(m.s, g.end[k-1]) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
-			return hit{start, g.end[k-1], phone}
+		end := g.end[k-1]
+		identifier := at(m.s, end) == '-' && isAlnum(at(m.s, end+1))
+		if !identifier && endsNumber(m.s, end) && (plus && international(g, k, n) || dialled(g, k, n) || m.national(start, g, k, n)) {
+			return hit{start, end, phone}
 		}
 		n -= g.size[k-1]
 	}

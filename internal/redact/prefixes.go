@@ -39,7 +39,9 @@ func prefixGroups() []prefixGroup {
 		{"sl.", tokenByte, 100},
 		{"pscale_tkn_ pscale_pw_ pscale_oauth_ duffel_test_ duffel_live_ fio-u-", dottedByte | base64Byte, 32},
 		{"glc_ sntrys_ ATATT3 ATCTT3 fm2_ fm1r_ fm1a_ ops_eyJ bedrock-api-key- eyJrIjoi ABSK", urlBase64Byte, 32},
-		{"$apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$", cryptByte, 24},
+		{"xprv yprv zprv tprv", alnumByte, 90},
+		{"MIIEpAIBAA MIIEowIBAA MIIEpQIBAA MIIEvQIBADAN MIIEvgIBADAN MIIEvAIBADAN MIICXAIBAA MIICXQIBAA MIICWwIBAA MIIJKQIBAA MIIJKAIBAA", base64Byte, 32},
+		{"$1$ $apr1$ $2a$ $2b$ $2y$ $5$ $6$ $y$ $argon2id$", cryptByte, 24},
 		{"dapi xai- pplx- gsk_", alnumByte, 32},
 		{"access_token$production$ access_token$sandbox$", cryptByte, 40},
 	}
@@ -51,6 +53,9 @@ func furtherPrefixes() (out []prefix) {
 		for text := range strings.FieldsSeq(g.texts) {
 			out = append(out, prefix{text: text, class: g.class, minBytes: g.minBytes, digit: true})
 		}
+	}
+	for _, text := range [...]string{"api-", "sdk-", "mob-"} { // LaunchDarkly
+		out = append(out, prefix{text: text, class: tokenByte, minBytes: 36, uuid: true})
 	}
 	return append(out, prefix{text: "GR1", bodyStart: "348941", class: tokenByte, minBytes: 26}) // a runner of GitLab
 }

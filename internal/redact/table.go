@@ -17,6 +17,8 @@ type column struct {
 type heading struct {
 	wanted    uint64 // anchor of the rows; 0: no open table
 	tuples    bool   // rows are the brackets of an INSERT instead of lines
+	manifest  bool   // rows are the lines of a Secret of Kubernetes
+	data      bool   // the rows are in the data of the Secret
 	separator byte
 	fields    int // separators in each row
 	columns   [4]column
@@ -30,7 +32,7 @@ const maxRowBytes = 512
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.s
 	h := &m.heading
-	if !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
+	if h.manifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
 		return
 	}
 	left := start
@@ -132,6 +134,9 @@ func (m *matcher) row(i int) hit {
 	}
 	start := i + 1
 	stop := lineEnd(m.s, start)
+	if m.heading.manifest {
+		return m.manifestRow(start, stop)
+	}
 	if start >= stop {
 		m.heading = heading{}
 		return hit{}
@@ -141,6 +146,34 @@ func (m *matcher) row(i int) hit {
 		return hit{}
 	}
 	return m.secretInRow(start, stop)
+}
+
+// openManifest starts the rows of a Secret of Kubernetes at the name s[start:end] in "kind: Secret".
+func (m *matcher) openManifest(start, end int) {
+	if m.heading.wanted == 0 && string(m.s[start:end]) == "Secret" && startsWith(m.s, start-len("kind: "), "kind: ") {
+		m.heading = heading{wanted: m.t.rows, manifest: true}
+	}
+}
+
+// manifestRow matches the value in the line s[start:stop] of a Secret of Kubernetes: base64 in its data.
+func (m *matcher) manifestRow(start, stop int) hit {
+	const minLen, block = 8, 4
+	line := bytes.TrimRight(m.s[start:stop], " \t\r\"'")
+	if bytes.HasPrefix(line, []byte("---")) {
+		m.heading = heading{}
+		return hit{}
+	}
+	if len(line) > 0 && line[0] != ' ' {
+		m.heading.data = string(line) == "data:"
+		return hit{}
+	}
+	name, value, found := bytes.Cut(line, []byte(": "))
+	value = bytes.TrimLeft(value, quotesAndBlanks)
+	if !m.heading.data || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
+		return hit{}
+	}
+	end := start + len(line)
+	return hit{end - len(value), end, m.vendorOf(end-len(value), end, secret)}
 }
 
 // tuple reads the values in the brackets at i as a row of the open INSERT.
@@ -203,7 +236,7 @@ func (m *matcher) field(from, to int, class keyClass) hit {
 		to--
 	}
 	v := m.s[from:to]
-	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true)) {
+	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true)) {
 		return hit{}
 	}
 	return m.checkValue(from, to, class, shape{quoted: true, keyed: true})

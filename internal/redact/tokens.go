@@ -36,6 +36,9 @@ func (m *matcher) prefixed(i int) hit {
 		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.bodyStart) {
 			continue
 		}
+		if p.uuid && !isUUID(m.s[i+1:span(m.s, i+1, tokenByte)]) {
+			continue
+		}
 		if p.digit {
 			near := m.s[:min(len(m.s), i+maxDistance)]
 			body := near[start+len(p.text) : span(near, i+1, p.class)]

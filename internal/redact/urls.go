@@ -114,6 +114,9 @@ func (m *matcher) userPassword(p int) hit {
 		}
 	}
 	v := s[from:max(from, end)]
+	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user
+		return hit{p, p + colon, urlCredentials}
+	}
 	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, dotted: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
 		return hit{}
 	}

@@ -29,9 +29,11 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		ok = basicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		ok = isUUID(v) && m.inQuery(start) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+		ok = isUUID(v) && m.inQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+	case seedClass:
+		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v)
+		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -94,7 +96,20 @@ func isPassword(v []byte, sh shape) bool {
 	if sh.quoted {
 		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.assigned && isPlainPassword(v)
 	}
-	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random) && !(dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1))
+	if dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1) && !(hasInnerDigit(v) && !isReferenceOfCode(v)) {
+		return false
+	}
+	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
+}
+
+// hasInnerDigit reports whether a digit is before a letter of v, as in passwords and in few names of code.
+func hasInnerDigit(v []byte) bool {
+	for i, c := range v {
+		if next := at(v, i+1); isDigit(c) && isAlnum(next) && !isDigit(next) {
+			return true
+		}
+	}
+	return false
 }
 
 // isPlainPassword reports whether v is a word of small letters without a word that labels passwords
@@ -210,6 +225,36 @@ func isUnspeakable(v []byte) bool {
 		longest = max(longest, run)
 	}
 	return longest >= minRun && count >= minDigits
+}
+
+// isBase32 reports whether v, the value of a token's name, is the secret of one-time codes: blocks of eight
+// capitals and digits from 2 to 7.
+func isBase32(v []byte) bool {
+	const minLen, block = 16, 8
+	return len(v) >= minLen && len(v)%block == 0 && hasDigit(v) && !bytes.ContainsFunc(v, func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < '2' || r > '7')
+	})
+}
+
+// isScrambled reports whether v is drawn from all printable signs, as the keys and salts of WordPress.
+func isScrambled(v []byte) bool {
+	const minLen, minOneCase, minSigns = 24, 32, 4
+	var seen [128]bool
+	signs, changes := 0, 0
+	for i, c := range v {
+		if c < ' ' || c >= 0x7f {
+			return false
+		}
+		if !isAlnum(c) && c != ' ' && c != '_' && c != '/' && c != '.' && !seen[c] {
+			seen[c] = true
+			signs++
+		}
+		const class = alnumByte | digitByte | upperByte
+		if i > 0 && classOf[c]&class != classOf[v[i-1]]&class {
+			changes++
+		}
+	}
+	return len(v) >= minLen && signs >= minSigns && changes*2 >= len(v) && hasDigit(v) && (isBothCases(v) || isMixed(v) && len(v) >= minOneCase)
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.

@@ -1,0 +1,70 @@
+package redact_test
+
+import "testing"
+
+const (
+	uuidText = "3f2b8c1d-9a4e-4c7b-8d6f-0e1a2b3c4d5e"
+	seedText = "lamp orbit candy merge trophy acid rural fluid basket idle onion vague"
+)
+
+// The phrase of a wallet has 12, 15, 18, 21 or 24 words and follows a name.
+func TestSeedPhrasesAreRedacted(t *testing.T) {
+	checkRedacted(t, "secret", "seed phrase: "+seedText, `mnemonic = "`+seedText+`"`, `{"recoveryPhrase":"`+seedText+`"}`, "mnemonic: "+seedText+" # dev")
+	checkKept(t, "seed phrase: twelve words", `mnemonic = "vfmadd231ps"`, "seed = 42", "the text is "+seedText)
+}
+
+// A name may have a word after the word for the secret; the value must look random.
+func TestNamesWithAWordAfterTheSecret(t *testing.T) {
+	checkRedacted(t, "secret", "TOKEN_STAGING="+randomText(40), `apiKeyV2x: "`+randomText(40)+`"`, "STRIPE_SECRET_TEST = "+randomText(40))
+	checkKept(t, "TOKEN_HASH="+randomText(40), "secret_id_ref="+uuidText, "token_endpoint: "+randomText(40), "TOKEN_STAGING=staging-of-the-token")
+}
+
+// Lists and elements of XML contain the value in further marks.
+func TestSecretsInListsAndElements(t *testing.T) {
+	checkRedacted(t, "secret", "tokens:\n  - "+randomText(40), `api_keys = ["`+randomText(40)+`"]`, "<ns:ApiKey>"+randomText(40)+"</ns:ApiKey>", "<token><![CDATA["+randomText(40)+"]]></token>",
+		`<property name="password"><value>Teapot.9b</value></property>`, `<entry key="db.password">Teapot.9b</entry>`, `("stripe", "secret_key", "`+randomText(40)+`")`,
+		`variable "api_key" {`+"\n  type = string\n  default = \""+randomText(40)+"\"\n}", "|token|"+randomText(40)+"|", "API key\n"+randomText(40)+"\n", "api_token,"+randomText(40)+"\n")
+	checkKept(t, "tokens="+randomText(40), "token\nabcdefgh\n", "tokens: [a, b]", `output "token" { value = var.token }`)
+}
+
+func TestSecretsInComparisons(t *testing.T) {
+	checkRedacted(t, "secret", `assertEqual(cfg.secret, "`+randomText(40)+`")`, `assert.Equal(t, "`+randomText(40)+`", got.Token)`, `expect(cfg.secret).toBe("`+randomText(40)+`")`)
+	checkKept(t, `assert.Equal(t, "refresh", got.Token)`, `expect(cfg.secret).toBe("refresh_token_1")`)
+}
+
+// Each value in the data of a Secret of Kubernetes is a secret.
+func TestValuesOfKubernetesSecrets(t *testing.T) {
+	checkRedacted(t, "secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ntype: Opaque\ndata:\n  config: 'aGVsbG8gd29ybGQ='\n")
+	checkKept(t, "kind: Secret\nmetadata:\n  name: database\n  namespace: frontend\n", "kind: ConfigMap\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ndata:\n  a: Zm9v\n---\ndata:\n  user: Ym9ieTE4Nzc=\n")
+}
+
+// Words may be between a name and its value in prose, and the value may be before the name.
+func TestSecretsInProse(t *testing.T) {
+	checkRedacted(t, "secret", "key for the geocoder is "+randomText(40), "the token that I got back was "+randomText(40), "use "+randomText(40)+" as the api key", randomText(40)+" is my api token", "token - "+randomText(40))
+	checkKept(t, "the token in commit "+randomText(40), "token for the user is missing", "password was reset2 days ago")
+}
+
+// Keys that contain all printable signs, or that are base32, are random too.
+func TestScrambledAndBase32Keys(t *testing.T) {
+	const salt = "dlGyb}W~{{&i!w>2>,x=0vgx+-BGzV5ZXv=$2=$,0egSmpo#38(s}^$i1{nfs7Dn"
+	checkRedacted(t, "secret", "define('AUTH_KEY', '"+salt+"');", "define('NONCE_SALT', '"+salt+"');", "SECRET_KEY=i@uu)zh)5@8r59wuiom)w-mx6zokjm)$r+xhzew^(s4f2xby59", "totp secret: J36U4NAWKFS5ONZQ")
+	checkKept(t, "salt: 8 bytes", "secret: MYSECRETPLACEHOL", "token = a(b[1]) + c(d[2]) * e{3}")
+}
+
+// One dot belongs to a password where no variable can be: in a file of settings, and after words of prose.
+func TestPasswordsWithOneDot(t *testing.T) {
+	checkRedacted(t, "secret", "temp password: Teapot.Nine9", "[client]\nuser=root\npassword=teapot.nine9\n", "wachtwoord: T3apot.nine", "db.example.net:5432:shop:app:teapot.Nine9", "root password → teapot.Nine9", "| pw | t3apot.x |", "user;pw\nbob;Teapot.9\n")
+	checkKept(t, "  password = settings.db9", "password=config.db1.pw", "| pwd | print working directory |", "build,pass,fail\nx86,12,3\n")
+}
+
+// Functions that open a session receive a user's name and a password.
+func TestPasswordsOfSessions(t *testing.T) {
+	checkRedacted(t, "secret", `driver.login("bob", "Teapot.9b")`, `DriverManager.getConnection(url, "sa", "Teapot.9b")`, `new NetworkCredential("bob", "Teapot.9b")`, "SET PASSWORD FOR 'a' = PASSWORD('Teapot.9b')")
+	checkKept(t, `login("user", "password")`, `signIn("github", { callbackUrl: "/" })`)
+	checkRedacted(t, "url_credentials", "curl -u "+randomText(32)+": https://h")
+}
+
+func TestFurtherLabelsOfPhones(t *testing.T) {
+	checkRedacted(t, "phone", "Durchwahl: 089/4567-123", "cel: 55 1234 5678", "llámame al 655 443 322")
+	checkKept(t, "article 310-555-0192-B")
+}
