@@ -247,7 +247,7 @@ func (m *matcher) bareSecret(i int) hit {
 	if !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
 	}
-	if p := m.afterWords(end); p > 0 {
+	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
 		return m.value(p, class, shape{})
 	}
 	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {

@@ -64,6 +64,11 @@ func TestPasswordsOfSessions(t *testing.T) {
 	checkRedacted(t, "url_credentials", "curl -u "+randomText(32)+": https://h")
 }
 
+// A public key is no secret.
+func TestPublicKeysStay(t *testing.T) {
+	checkKept(t, "Public key ping-sha256: pL1+qb9HTMRZJmuC/bB/ZI9d302BYrrqiVuRyW+DGrU=")
+}
+
 func TestFurtherLabelsOfPhones(t *testing.T) {
 	checkRedacted(t, "phone", "Durchwahl: 089/4567-123", "cel: 55 1234 5678", "llámame al 655 443 322")
 	checkKept(t, "article 310-555-0192-B")
