@@ -188,17 +188,10 @@ func isQuestion(v []byte) bool {
 // bareSecret matches the value after the word token, key or secret without = or :, as in "the api
 // token is ..." and "ENV API_TOKEN ...". A letter of the word is at i. The value must look random.
 func (m *matcher) bareSecret(i int) hit {
-	const maxLen, maxDistance = 24, 12
+	const maxLen = 24
 	s := m.s
-	word := i
-	switch middle := s[i-1 : min(len(s), i+2)]; {
-	case startsFold(middle, 0, "oke"):
-		word += len("ken")
-	case startsFold(middle, 0, "key"):
-		word += len("ey")
-	case startsFold(middle, 0, "ecr"):
-		word += len("cret")
-	default:
+	word := secretWordEnd(s, i)
+	if word == 0 {
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
@@ -241,10 +234,29 @@ func (m *matcher) bareSecret(i int) hit {
 	if c := at(s, end); c == '\n' || c == ',' || c == '|' {
 		m.openManifest(start, end)
 		return m.valueAlone(start, end, class)
-	} else if c != ' ' {
-		return hit{}
 	}
-	if !class.isSecret() || class == headerClass || class == passwordClass {
+	return m.valueAfterBlank(start, end, class)
+}
+
+// secretWordEnd returns the end of the word token, key or secret with a letter at i: o, e and c after the first
+// letter of the word. 0 means another word.
+func secretWordEnd(s []byte, i int) int {
+	switch middle := s[i-1 : min(len(s), i+2)]; {
+	case startsFold(middle, 0, "oke"):
+		return i + len("ken")
+	case startsFold(middle, 0, "key"):
+		return i + len("ey")
+	case startsFold(middle, 0, "ecr"):
+		return i + len("cret")
+	}
+	return 0
+}
+
+// valueAfterBlank matches the value after the name s[start:end] of the class and a blank: "the api token is ...".
+func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
+	const maxDistance = 12
+	s := m.s
+	if at(s, end) != ' ' || !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
 	}
 	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {

@@ -23,10 +23,8 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.last {
 		return hit{}
 	}
-	if s[end-1] >= 0x80 || end-1 > m.last && s[end-2] >= 0x80 || s[end-1] == 'l' || s[end-1] == 'I' || startsWith(s, end-len("ifre"), "ifre") {
-		if class := classOfForeign(s[m.last:end]); class != noClass {
-			return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
-		}
+	if class := m.classOfForeignLabel(end); class != noClass {
+		return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
 	stem := m.runStart(end, maxName, digitByte)
@@ -40,10 +38,7 @@ func (m *matcher) assignment(i int) hit {
 	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
 		return m.passValue(start, i, p)
 	}
-	if !class.isSecret() || !m.assigns(start, i, name) {
-		return hit{}
-	}
-	if list := skipSpace(s[:min(len(s), p+maxBlanks)], p); namesList(name) && at(s, list) != '[' && !startsWith(s, list, "- ") {
+	if !class.isSecret() || !m.assigns(start, i, name) || namesList(name) && !startsList(s, p) {
 		return hit{}
 	}
 	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
@@ -65,6 +60,12 @@ func (m *matcher) assignment(i int) hit {
 	return h
 }
 
+// startsList reports whether a list begins at p, after blanks: [ or "- ".
+func startsList(s []byte, p int) bool {
+	list := skipSpace(s[:min(len(s), p+maxBlanks)], p)
+	return at(s, list) == '[' || startsWith(s, list, "- ")
+}
+
 // namesList reports whether a name is one of several secrets, whose value is a list.
 func namesList(name []byte) bool {
 	for _, end := range [...]string{"tokens", "secrets", "keys"} {
@@ -73,6 +74,16 @@ func namesList(name []byte) bool {
 		}
 	}
 	return false
+}
+
+// classOfForeignLabel returns the class of a label in another language that ends at end. Few labels reach the slow
+// comparison with the known labels.
+func (m *matcher) classOfForeignLabel(end int) keyClass {
+	s := m.s
+	if s[end-1] < 0x80 && (end-1 <= m.last || s[end-2] < 0x80) && s[end-1] != 'l' && s[end-1] != 'I' && !startsWith(s, end-len("ifre"), "ifre") {
+		return noClass
+	}
+	return classOfForeign(s[m.last:end])
 }
 
 // classOfForeign returns the class of a label in another language at the end of text.
@@ -331,8 +342,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	}
 	p = quoteAt(s, p)
 	if class == seedClass && !isQuote(s[p]) {
-		line, _, _ := bytes.Cut(s[p:lineEnd(s, p)], []byte(" #"))
-		return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), class, sh)
+		return m.seedPhrase(p, sh)
 	}
 	if q := s[p]; isQuote(q) {
 		area := s[p+1 : min(len(s), p+1+maxLen)]
@@ -360,6 +370,19 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			return h
 		}
 	}
+	return m.bareValue(p, class, sh)
+}
+
+// seedPhrase matches the phrase of a wallet at p without quotes, up to a comment or the end of the line.
+func (m *matcher) seedPhrase(p int, sh shape) hit {
+	line, _, _ := bytes.Cut(m.s[p:lineEnd(m.s, p)], []byte(" #"))
+	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
+}
+
+// bareValue matches the value at p without quotes, up to a delimiter.
+func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
+	const maxLen = 1024
+	s := m.s
 	end := p
 	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
 		end++

@@ -96,10 +96,16 @@ func isPassword(v []byte, sh shape) bool {
 	if sh.quoted {
 		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.assigned && isPlainPassword(v)
 	}
-	if dots > 0 && symbols == 0 && !(sh.dotted && digits > 0 && letters > 1) && !(hasInnerDigit(v) && !isReferenceOfCode(v)) {
+	if dots > 0 && symbols == 0 && !mayHaveDots(v, sh.dotted && digits > 0 && letters > 1) {
 		return false
 	}
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
+}
+
+// mayHaveDots reports whether v may be a password with dots, and is no name of code. expected says that the place
+// has no names of code.
+func mayHaveDots(v []byte, expected bool) bool {
+	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
 }
 
 // hasInnerDigit reports whether a digit is before a letter of v, as in passwords and in few names of code.
