@@ -33,72 +33,75 @@ func foreignToken(s []byte) bool {
 	return false
 }
 
-// linkWords are the words that link the word for "password" to its value.
+// linkWords are the words that link the word for "password" or "API key" to its value, each with the ends of
+// these words.
 //
 //nolint:gochecknoglobals // read only
 var linkWords = []struct {
-	link, name string
-	class      keyClass
+	link  string
+	names []linkedName
 }{
-	{" est ", "passe", passwordClass},
-	{" es ", "contraseña", passwordClass},
-	{" es ", "clave", passwordClass},
-	{" é ", "senha", passwordClass},
-	{" è ", "assword", passwordClass},
-	{" is ", "achtwoord", passwordClass},
-	{" ist ", "ennwort", passwordClass},
-	{" lautet ", "ennwort", passwordClass},
-	{" ist ", "chlüssel", secretClass},
-	{" lautet ", "chlüssel", secretClass},
-	{" lautet ", "oken", secretClass},
-	{" ist ", "oken", secretClass},
-	{" est ", "oken", secretClass},
-	{" es ", "oken", secretClass},
-	{" est ", "accès", secretClass},
-	{" est ", " API", secretClass},
-	{" es ", " API", secretClass},
-	{"是", "密码", passwordClass},
-	{"是", "密碼", passwordClass},
-	{"为", "密码", passwordClass},
-	{"は", "パスワード", passwordClass},
-	{"는", "비밀번호", passwordClass},
-	{"是", "密钥", secretClass},
-	{"为", "密钥", secretClass},
-	{"是", "令牌", secretClass},
-	{"为", "令牌", secretClass},
-	{"是", "token", secretClass},
-	{"为", "token", secretClass},
-	{"は", "APIキー", secretClass},
-	{"は", "トークン", secretClass},
+	{" est ", []linkedName{{"passe", passwordClass}, {"oken", secretClass}, {"accès", secretClass}, {" API", secretClass}}},
+	{" es ", []linkedName{{"contraseña", passwordClass}, {"clave", passwordClass}, {"oken", secretClass}, {" API", secretClass}}},
+	{" é ", []linkedName{{"senha", passwordClass}}},
+	{" è ", []linkedName{{"assword", passwordClass}}},
+	{" is ", []linkedName{{"achtwoord", passwordClass}}},
+	{" ist ", []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
+	{" lautet ", []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
+	{"是", []linkedName{{"密码", passwordClass}, {"密碼", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
+	{"为", []linkedName{{"密码", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
+	{"は", []linkedName{{"パスワード", passwordClass}, {"APIキー", secretClass}, {"トークン", secretClass}}},
+	{"는", []linkedName{{"비밀번호", passwordClass}}},
+}
+
+// linkedName is the end of a word for "password" or "API key".
+type linkedName struct {
+	end   string
+	class keyClass
 }
 
 // foreignLink matches the value after the word for "password" or "API key" and a verb: le mot de passe est
-// ... One of the first three bytes of the verb is at i.
+// ... A European verb with a blank before it has its first letter at i, or the u of lautet; an Asian verb
+// ends at i.
 func (m *matcher) foreignLink(i int) hit {
-	const maxLen = 64
 	s := m.s
+	blank := i - 1
+	if s[blank] != ' ' {
+		blank = i - len(" la")
+	}
 	for _, l := range linkWords {
-		start := i - len(l.link) + 1
-		if l.link[0] == ' ' {
-			start = i - max(1, bytes.IndexByte([]byte(l.link), s[i]))
+		start := blank
+		if l.link[0] != ' ' {
+			start = i - len(l.link) + 1
 		}
-		if !startsWith(s, start, l.link) || start < m.last || !bytes.HasSuffix(bytes.TrimRight(s[m.last:start], " "), []byte(l.name)) {
+		if start < m.last || !startsWith(s, start, l.link) {
 			continue
 		}
-		p := skipMarks(s, start+len(l.link))
-		if isQuote(at(s, p)) {
-			return m.value(p, l.class, shape{})
+		before := bytes.TrimRight(s[m.last:start], " ")
+		for _, name := range l.names {
+			if bytes.HasSuffix(before, []byte(name.end)) {
+				return m.valueAfterLink(skipMarks(s, start+len(l.link)), name.class)
+			}
 		}
-		end := p
-		for end < len(s) && end-p < maxLen && s[end] > ' ' && s[end] < 0x7f {
-			end++
-		}
-		for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
-			end--
-		}
-		return m.checkValue(p, end, l.class, shape{dotted: true})
 	}
 	return hit{}
+}
+
+// valueAfterLink matches the value of the class at p, in quotes or up to a blank.
+func (m *matcher) valueAfterLink(p int, class keyClass) hit {
+	const maxLen = 64
+	s := m.s
+	if isQuote(at(s, p)) {
+		return m.value(p, class, shape{})
+	}
+	end := p
+	for end < len(s) && end-p < maxLen && s[end] > ' ' && s[end] < 0x7f {
+		end++
+	}
+	for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
+		end--
+	}
+	return m.checkValue(p, end, class, shape{dotted: true})
 }
 
 // foreignLabel reports whether a word for "phone" in another alphabet is before the number.
