@@ -16,7 +16,8 @@ import (
 
 // fakeKeeper records its calls.
 type fakeKeeper struct {
-	calls string
+	calls string // the newest call
+	count int
 	seen  lesson.SeenVersion
 	err   error
 }
@@ -24,6 +25,7 @@ type fakeKeeper struct {
 func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
 	f.calls = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
 	f.seen = seen
+	f.count++
 	if plan.Picks > 0 {
 		f.calls += fmt.Sprint(" ", plan.Picks)
 	}

@@ -82,7 +82,7 @@ func libraryOf(t *testing.T) *fakeLibrary {
 	}
 	f.survey = report.NewSurvey(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 	for i := range 600 {
-		agent := []string{"coder", "writer", "rare"}[min(i%3, i%100)]
+		agent := []string{"coder", "writer", "tester"}[i%3]
 		f.survey.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, C: 0.5}}}, float64(i%7)/6)
 	}
 	return f
@@ -201,13 +201,14 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)
 	}
-	for back, want := range map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"} {
+	backs := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
+	for back, want := range backs {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
 			t.Errorf("back to %q: status %d to %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
-	if keeper.calls != "helpful pause 0 0 "+byToken() {
-		t.Errorf("the keeper got the calls %q, want one pause of helpful", keeper.calls)
+	if keeper.calls != "helpful pause 0 0 "+byToken() || keeper.count != len(backs) {
+		t.Errorf("the keeper got %d calls, the newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.calls, len(backs))
 	}
 	see := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -246,7 +247,7 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
-	if keeper.calls != "helpful pause 0 0 "+byToken() {
+	if keeper.calls != "helpful pause 0 0 "+byToken() || keeper.count != 1 {
 		t.Errorf("the keeper got the calls %q, want one pause of helpful", keeper.calls)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {

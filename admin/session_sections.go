@@ -122,8 +122,8 @@ func aboutSession(x *store.SessionItem) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		quiet(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The session's part of "+
-			"the lessons' counters stays: sums without names. The deletion cannot be undone.")),
+		quiet(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
+			"the lessons still include the session, without its name. The deletion cannot be undone.")),
 		h.Form(
 			h.Method("post"), h.Action(f.session(id, "forget")), f.csrfInput(),
 			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),

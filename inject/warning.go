@@ -10,8 +10,8 @@ import (
 // warningArgs is the maximum length of the quoted arguments, in bytes.
 const warningArgs = 300
 
-// Warning returns the block that warns the model of a loop. The text depends on the call and the
-// rule alone, so all replicas insert identical text on every day. The quoted call cannot close the
+// Warning returns the block that warns the model of a loop. The text depends only on l, never
+// on the time or the replica, so all replicas insert identical text. The quoted call cannot close the
 // block or open another block.
 func Warning(l detect.Loop) string {
 	var b strings.Builder

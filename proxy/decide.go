@@ -30,7 +30,7 @@ func (t *turn) decide() {
 	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
 		t.markSide(why)
-		if (why == label.SideNoTools || why == label.SideTools) && rec.ContinuesUnderSystemText(t.in.req) {
+		if repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req) {
 			t.plan.insert = t.set.injector.Replay(rec, view)
 		}
 		return
@@ -45,7 +45,7 @@ func (t *turn) decide() {
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.Await(t.plan.number) // the recorder judges the turn after its search for paths with an opt-out
+		rec.Await(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls Judged
 	} else {
 		rec.Judged(t.plan.number, true)
 		rec.OptOut.Asked = rec.OptOut.Asked || t.query.Claim.LearnOff
@@ -53,6 +53,12 @@ func (t *turn) decide() {
 	t.skip = t.plan.insert.Skip
 	t.p.opts.Consulted.countMatch(t.plan.insert.Matched)
 	t.p.opts.Metrics.decided(&t.plan.insert)
+}
+
+// repeatsConversation reports whether a side request of the kind may repeat the messages of its session. Such a
+// request gets the blocks of the session again.
+func repeatsConversation(why label.Reason) bool {
+	return why == label.SideNoTools || why == label.SideTools
 }
 
 // replayBlocks inserts the blocks of the session again, into a request that exceeds limits.inspect_bytes or
@@ -63,7 +69,7 @@ func (t *turn) replayBlocks() {
 	rec.Lock()
 	defer rec.Unlock()
 	why, side := t.p.resolver.SideOf(rec, &t.query)
-	if side && (why != label.SideNoTools && why != label.SideTools || !rec.ContinuesUnderSystemText(t.in.req)) {
+	if side && !(repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req)) {
 		return
 	}
 	if !rec.State.Beyond {

@@ -176,14 +176,14 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // Rejoin reads a run or a parent session from the backend again, if other replicas may have flipped
-// coins of this unit. Without an answer the unit stays unchanged, because all replicas flip equal
-// coins.
+// coins of this unit. If the backend does not answer, the unit stays unchanged. No coin is lost,
+// because all replicas flip the same coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
-// Recall hides the opted-out turns of a record that the caller is about to add, if another replica has
-// stored an opt-out mark of the session. items is the number of items of the earlier turns, which the
-// client sends again. If the backend does not answer, or late reports that the backend has not answered
-// before, Recall hides all these items.
+// Recall hides the opted-out turns of a new record, if another replica has stored an opt-out mark of the
+// session. items is the number of items of the earlier turns, which the client sends again. If the backend
+// does not answer, or if late is true, Recall hides all these items. late reports that the backend did not
+// answer an earlier read of this request.
 func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
 	s.sessions.recall(ctx, rec, items, late)
 }
@@ -261,7 +261,8 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions that showed a reference of the first known group.
+// RateWork stores feedback on the newest sessions whose tool results contain a reference of a group. The
+// groups are tried in order, and the first group with such a session counts.
 // The error is a *WorkError if no session showed any reference.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)

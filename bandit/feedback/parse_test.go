@@ -30,7 +30,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
 		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
-		{"a score beside a type", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"a valid score beside a type is ignored", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"words that are empty", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
@@ -39,7 +39,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"the first of two unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
 		{"a long key, in short", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
 		{"a key of 64 bytes, whole", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
-		{"a long word, cut within a character", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
+		{"a long word, cut before the character at the limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
 
 		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
 		{"case matters", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
@@ -54,7 +54,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
 		{"score above", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
 		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
-		{"score beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
+		{"a score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
 		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
 		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
 		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
@@ -78,7 +78,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("got posts %v, errs %v, error %v, want no error, one entry in posts, no error and bulk = false", posts, errs, err)
+				t.Fatalf("got posts %v, errs %v, bulk %v, error %v, want one valid post", posts, errs, bulk, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -113,7 +113,7 @@ func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	}
 }
 
-// A text, a comment and a JSON value of the greatest size are accepted whole; the name of a run may
+// An id, a comment and a JSON value of the greatest size are accepted whole; the name of a run may
 // be longer than an id; a value is stored without surrounding white space.
 func TestParseAcceptsTheLargestFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
@@ -158,7 +158,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("got %+v, want got = %q, Entry.Score = %v and Entry.Tier = feedback.TierVerifier", p, id, score)
+			t.Fatalf("got %+v, want target %q, score %v and the tier of a verifier", p, id, score)
 		}
 	})
 }

@@ -17,11 +17,10 @@ type quota struct {
 	lessons map[string]int // lessons, by tenant
 }
 
-// recentEvents is the number of events of the audit log that are read. More writes within an hour exceed
-// every limit.
+// recentEvents is the number of events of the audit log that quota reads: more than all limits of an hour.
 const recentEvents = 4000
 
-// quota returns the counts at this commit. The recent writes of programs are in the audit log, which all
+// quota returns the counts at the time of the snapshot. The recent writes of programs are in the audit log, which all
 // replicas of a fleet share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	if s.used != nil {
@@ -46,7 +45,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	return q, nil
 }
 
-// writes reports whether an action is a program's write.
+// writes reports whether an action counts as a write of a program. A refused proposal counts, too.
 func writes(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
@@ -68,7 +67,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson counts a lesson of the bank, and a program's lesson that waits for a decision.
+// addLesson counts a lesson. A lesson of a program that waits for approval also counts as waiting.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessons[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -15,13 +15,13 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"eslint's compact form", "/home/dev/shop/cart.ts: line 3, col 7, Error - 'x' is not defined (no-undef)\n",
 			"eslint | lint | cart.ts | 'x' is not defined (no-undef)",
 		},
-		{"a warning in it", "cart.ts: line 3, col 7, Warning - 'x' is unused (no-unused-vars)\n", ""},
+		{"a warning of eslint's compact form", "cart.ts: line 3, col 7, Warning - 'x' is unused (no-unused-vars)\n", ""},
 		{
 			"eslint's unix form", "cart.js:3:7: 'x' is not defined [Error/no-undef]\n",
 			"eslint | lint | cart.js | 'x' is not defined (no-undef)",
 		},
-		{"a warning in it", "cart.js:3:7: 'x' is unused [Warning/no-unused-vars]\n", ""},
-		{"a parse error in it", "cart.js:3:7: Parsing error [Error]\n", "eslint | lint | cart.js | Parsing error"},
+		{"a warning of eslint's unix form", "cart.js:3:7: 'x' is unused [Warning/no-unused-vars]\n", ""},
+		{"a parse error of eslint's unix form", "cart.js:3:7: Parsing error [Error]\n", "eslint | lint | cart.js | Parsing error"},
 		{
 			"eslint's JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","severity":2,"message":"Missing semicolon."},` +
 				`{"ruleId":"eqeqeq","severity":1,"message":"Expected ===."}]}]` + "\n",
@@ -31,9 +31,9 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 		{"tsc", "src/cart.ts(12,9): error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"tsc --pretty", "src/cart.ts:12:9 - error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"a compiler of C", "cart.c:7:12: error: 'total' undeclared\n", "compiler | static-analysis | cart.c | 'total' undeclared"},
-		{"a fatal one", "cart.c:7:12: fatal error: a.h: No such file\n", "compiler | static-analysis | cart.c | a.h: No such file"},
-		{"its warning", "cart.c:7:12: warning: unused variable\n", ""},
-		{"its note", "cart.c:7:12: note: declared here\n", ""},
+		{"a fatal error of a C compiler", "cart.c:7:12: fatal error: a.h: No such file\n", "compiler | static-analysis | cart.c | a.h: No such file"},
+		{"a warning of a C compiler", "cart.c:7:12: warning: unused variable\n", ""},
+		{"a note of a C compiler", "cart.c:7:12: note: declared here\n", ""},
 		{"a log line of JavaScript", "cart.js:7:12: started\n", ""},
 		{"vet", "vet: cart/cart.go:9: undefined: total\n", "go vet | static-analysis | cart/cart.go | undefined: total"},
 		{"a log line of Go", "cart.go:9: started\n", ""},
@@ -49,7 +49,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"mypy | static-analysis | cart.py | Incompatible types in\nmypy | static-analysis | cart.py | Second [name-defined]",
 		},
 		{"mypy without a code", "cart.py:3: error: Incompatible types\nand\nfive\nlines\nof\nother\nthings\nhere  [x]\n", "mypy | static-analysis | cart.py | Incompatible types"},
-		{"a place of Python that says nothing", "cart.py:3: started\n", ""},
+		{"a position of Python without an error", "cart.py:3: started\n", ""},
 		{"ruff's long form", "F401 [*] `os` imported but unused\n --> shop/cart.py:1:8\n  |\n", "ruff | lint | shop/cart.py | F401 `os` imported but unused"},
 		{"rustc", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5\n", "cargo check | static-analysis | src/main.rs | E0425: cannot find value `total`"},
 		{"rustc's short form", "src/main.rs:3:5: error[E0425]: cannot find value `total`\n", "cargo check | static-analysis | src/main.rs | E0425: cannot find value `total`"},
@@ -82,7 +82,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"a section alone", "____ test_total ____\n\nE   assert 3 == 4\n\ntests/test_cart.py:9: AssertionError\n",
 			"pytest | test | tests/test_cart.py | test_total: assert 3 == 4",
 		},
-		{"a section that says nothing", "____ test_total ____\n\nsomething\n", ""},
+		{"a section of pytest without an error", "____ test_total ____\n\nsomething\n", ""},
 		{"--tb=line", "/home/dev/shop/tests/test_cart.py:9: AssertionError: assert 3 == 4\n", "pytest | test | tests/test_cart.py | AssertionError: assert 3 == 4"},
 		{
 			"go test", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3, want 4\n    cart_test.go:8: more\nFAIL\nFAIL\texample.com/shop/cart\t0.004s\n",
@@ -97,7 +97,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 		{"a package that dies in TestMain", "panic: no database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: panic: no database"},
 		{"a package that fails without a test", "cannot open the database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: cannot open the database"},
 		{
-			"a part of a test", "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:7: got 3\nFAIL\nFAIL\texample.com/shop\t0.004s\n",
+			"a subtest of Go", "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:7: got 3\nFAIL\nFAIL\texample.com/shop\t0.004s\n",
 			"go test | test | cart_test.go | TestTotal/empty: got 3",
 		},
 		{

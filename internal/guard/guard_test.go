@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// book records marks. Its function decides for each mark whether the write succeeds.
+// book records marks. onSetAside decides for each mark whether the write succeeds.
 type book struct {
 	onSetAside func(a session.DeadLetter) error // nil: all is well
 	written    []string
@@ -75,10 +75,10 @@ func newGuard(change func(o *guard.Options)) *recordingGuard {
 }
 
 // equal fails the test if got and want print differently; subject names the compared value in the message.
-func equal[T any](t *testing.T, what string, have, want T) {
+func equal[T any](t *testing.T, subject string, got, want T) {
 	t.Helper()
-	if h, w := fmt.Sprintf("%+v", have), fmt.Sprintf("%+v", want); h != w {
-		t.Errorf("%s: got %s, want %s", what, h, w)
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		t.Errorf("%s: got %s, want %s", subject, g, w)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestPanickingStepReturnsAnError(t *testing.T) {
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
-		equal(t, fmt.Sprint("never goes well: ", err), guard.Poisoned(err), want)
+		equal(t, fmt.Sprint("Poisoned: ", err), guard.Poisoned(err), want)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // tool result.
 type Edit struct {
 	Item  int // index in the list, or System
-	Block int // messages: index of the tool_result block in content (other dialects 0: the result); -1: the user's words
+	Block int // -1: the user's words; else the tool result: its index in content (messages API), 0 in other dialects
 	Text  string
 }
 
@@ -99,8 +99,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place of an edit. ok is false if the body has a newMember of precept at the
-// place already, and for a result that can hold no text.
+// placeOf returns the place of an edit. The second result is false if precept has already added a member at
+// the place, or if the tool result cannot hold text.
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()

@@ -115,7 +115,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	}
 }
 
-// Forgetting removes one session of many, in memory and after a reopening.
+// Forget erases only the named sessions, and they stay erased after the store is opened again.
 func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -171,8 +171,8 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	check(openTest(t, path))
 }
 
-// Retention works in steps: with a context without time left, Retain runs one step, and the next
-// call continues.
+// Retain works in steps. A context that ends during a call stops Retain after one step, and the next call
+// continues.
 func TestRetainInSteps(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*eraseChunk + 7
@@ -197,7 +197,7 @@ func TestRetainInSteps(t *testing.T) {
 			t.Fatalf("got %v, want no error or error DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("Retain with an ended context deleted nothing, want progress at each call")
+			t.Fatal("Retain deleted nothing before its context ended, want one step at each call")
 		}
 		more = err != nil
 		total += n
