@@ -104,8 +104,8 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	return m.checkValue(p, end, class, shape{dotted: true})
 }
 
-// foreignLabel reports whether a word for "phone" in another alphabet is before the number.
-func (m *matcher) foreignLabel(start int) bool {
+// isForeignPhoneLabel reports whether a word for "phone" in another alphabet is before the number.
+func (m *matcher) isForeignPhoneLabel(start int) bool {
 	const window = 32
 	from, foreign := start, false
 	for from > max(m.last, start-window) && m.s[from-1] != '\n' {

@@ -99,7 +99,7 @@ func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n == 10 && k == 1 {
 		words = wordsOfOwnPhone
 	}
-	return m.wordBefore(start, words) || m.foreignLabel(start) || m.labelAbove(start) || m.labelAfter(g.end[k-1])
+	return m.wordBefore(start, words) || m.isForeignPhoneLabel(start) || m.labelAbove(start) || m.labelAfter(g.end[k-1])
 }
 
 // labelAbove reports whether the number is alone at the start of its line, below a line that is a

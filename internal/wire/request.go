@@ -12,7 +12,7 @@ import (
 	"precept/internal/label"
 )
 
-// Hints holds the session ids that a body contains, "" for absent ones.
+// Hints holds the session ids of a body. An id that the body does not contain is "".
 type Hints struct {
 	MetadataSession string // metadata.session_id
 	UserIDSession   string // session inside of metadata.user_id (a JSON string of claude, or the older _session_ form)

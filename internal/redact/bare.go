@@ -1,0 +1,235 @@
+package redact
+
+import "bytes"
+
+// bareSecret matches the value after the word token, key or secret without = or :, as in "the api
+// token is ..." and "ENV API_TOKEN ...". A letter of the word is at i. The value must look random.
+func (m *matcher) bareSecret(i int) hit {
+	const maxLen = 24
+	s := m.s
+	word := secretWordEnd(s, i)
+	if word == 0 {
+		return hit{}
+	}
+	end := runEnd(s, i, maxLen, tokenByte)
+	known := secretEnd(s[end-2], s[end-1])
+	if end > word {
+		if start := m.runStart(i, maxName, nameByte); !known || classOfWord(s[start:end]) == noClass {
+			return m.labelledName(start, end)
+		}
+	}
+	if !known {
+		return hit{}
+	}
+	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
+		return hit{}
+	}
+	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // token := x
+		return hit{}
+	}
+	start := m.runStart(i, maxName, nameByte)
+	class := classOfWord(s[start:end])
+	if first := m.runStart(max(m.last, start-1), maxName, alnumByte); class == bareKeyClass && first < start-1 && precedesKey(s[m.last:start]) {
+		m.markColumn(first, end, secretClass)
+	} else {
+		m.markColumn(start, end, class)
+	}
+	if class.isSecret() && class != bareKeyClass {
+		if value := max(m.valueAfterType(end), defaultOf(s, end)); value > 0 {
+			return m.value(value, class, shape{})
+		}
+	}
+	if class == bareKeyClass && precedesKey(s[m.last:start]) {
+		class = secretClass
+	}
+	if h := m.secretBeforeName(start, class); h.kind != none {
+		return h
+	}
+	if h := m.comparedValue(start, end, class); h.kind != none {
+		return h
+	}
+	if c := at(s, end); c == '\n' || c == ',' || c == '|' {
+		m.openManifest(start, end)
+		return m.valueAlone(start, end, class)
+	}
+	return m.valueAfterBlank(start, end, class)
+}
+
+// secretWordEnd returns the end of the word token, key or secret with a letter at i: o, e and c after the first
+// letter of the word. 0 means another word.
+func secretWordEnd(s []byte, i int) int {
+	switch middle := s[i-1 : min(len(s), i+2)]; {
+	case startsFold(middle, 0, "oke"):
+		return i + len("ken")
+	case startsFold(middle, 0, "key"):
+		return i + len("ey")
+	case startsFold(middle, 0, "ecr"):
+		return i + len("cret")
+	}
+	return 0
+}
+
+// valueAfterBlank matches the value after the name s[start:end] of the class and a blank: "the api token is ...".
+func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
+	const maxDistance = 12
+	s := m.s
+	if at(s, end) != ' ' || !class.isSecret() || class == headerClass || class == passwordClass {
+		return hit{}
+	}
+	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
+		return m.value(p, class, shape{})
+	}
+	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {
+		return hit{}
+	}
+	p := cell(s, end)
+	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as ", "- ", "– ", "— "} {
+		if startsWith(s, p, link) {
+			p += len(link)
+			break
+		}
+	}
+	if p-end > maxDistance || class != basicClass && isPlainWord(s, p) {
+		return hit{}
+	}
+	return m.value(p, class, shape{})
+}
+
+// afterWords returns the position after the last sign or verb of "token for the webhook: ..." and "token that I got
+// was ...", for a name that ends at end. 0 means none.
+func (m *matcher) afterWords(end int) int {
+	s := m.s
+	p, colon := phraseEnd(s, end)
+	if colon {
+		return skipMarks(s, p+1)
+	}
+	for _, link := range [...]string{" is ", " was "} {
+		if at := bytes.LastIndex(s[end:p], []byte(link)); at > 0 {
+			return skipMarks(s, end+at+len(link))
+		}
+	}
+	return 0
+}
+
+// secretBeforeName matches the word before "is my token" and "as the api key", for a name of the class at start.
+func (m *matcher) secretBeforeName(start int, class keyClass) hit {
+	const maxLink, maxLen = 24, 256
+	s := m.s
+	before := s[max(m.last, start-maxLink):start]
+	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' {
+		return hit{}
+	}
+	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as "} {
+		at := bytes.LastIndex(before, []byte(link))
+		if at < 0 || bytes.ContainsAny(before[at+1:], ".,\n") {
+			continue
+		}
+		stop := start - len(before) + at
+		for stop > m.last && isQuote(s[stop-1]) {
+			stop--
+		}
+		return m.checkValue(m.runStart(stop, maxLen, wordByte), stop, class, shape{})
+	}
+	return hit{}
+}
+
+// comparedValue matches the text in quotes that a test compares to the name s[start:end], as another argument of
+// the same function or of toBe.
+func (m *matcher) comparedValue(start, end int, class keyClass) hit {
+	const maxLen = 256
+	s := m.s
+	if class != secretClass {
+		return hit{}
+	}
+	for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
+		if p := end + len(sign); startsWith(s, end, sign) && isQuote(at(s, p)) {
+			return m.value(p, class, shape{})
+		}
+	}
+	stop := start - len(`", `)
+	if stop <= m.last || !isQuote(s[stop]) || !startsWith(s, stop+1, ", ") {
+		return hit{}
+	}
+	from := m.runStart(stop, maxLen, wordByte)
+	if from == 0 || s[from-1] != s[stop] {
+		return hit{}
+	}
+	return m.checkValue(from, stop, class, shape{quoted: true})
+}
+
+// valueAlone matches the value on the line below a name, and the value after a name in a row with two fields. The
+// name s[start:end] is alone on its line or in its field.
+func (m *matcher) valueAlone(start, end int, class keyClass) hit {
+	const maxLabel = 24
+	s := m.s
+	from := max(m.last, start-maxLabel)
+	line := bytes.TrimLeft(s[from+bytes.LastIndexByte(s[from:start], '\n')+1:start], " \t#*>|-")
+	if class != secretClass || len(bytes.Trim(line, " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) > 0 || s[end] == ',' && len(line) > 0 {
+		return hit{}
+	}
+	p := end + 1
+	if s[end] == '\n' {
+		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
+	}
+	h := m.value(p, class, shape{})
+	if c := at(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
+		return hit{}
+	}
+	return h
+}
+
+// labelledName matches the value of a name with a word behind the word for a secret, such as TOKEN_STAGING=... and
+// apiKeyV2: "...". The value must look random. The name is s[start:end].
+func (m *matcher) labelledName(start, end int) hit {
+	s := m.s
+	name := s[start:end]
+	sign := end
+	if isQuote(at(s, sign)) {
+		sign++
+	}
+	for at(s, sign) == ' ' {
+		sign++
+	}
+	if c := at(s, sign); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), at(s, sign+1)) >= 0 {
+		return hit{}
+	}
+	low := bytes.ToLower(name)
+	stem := 0
+	for _, word := range [...]string{"token", "secret", "apikey", "api_key", "api-key", "access_key", "accesskey"} {
+		if at := bytes.LastIndex(low, []byte(word)); at >= 0 {
+			stem = max(stem, at+len(word))
+		}
+	}
+	if stem == 0 || stem >= len(low) {
+		return hit{}
+	}
+	for _, word := range [...]string{"id", "name", "file", "path", "url", "uri", "endpoint", "hash", "digest", "sum", "arn", "ref", "version", "type", "key", "ize", "request", "prefix", "mint", "address"} {
+		if bytes.Contains(low[stem:], []byte(word)) {
+			return hit{}
+		}
+	}
+	h := m.value(skipMarks(s, sign+1), keyNameClass, shape{keyed: sign > end && isQuote(s[end])})
+	if h.kind == none || isUUID(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
+}
+
+// isKeyOfVendor reports whether a word before the name "key" at start makes the name of a secret key,
+// such as Stripe key and my key. A cache key and a public key are none.
+func (m *matcher) isKeyOfVendor(start, end int) bool {
+	if start == m.last || m.s[start-1] != ' ' {
+		return false
+	}
+	word := m.runStart(start-1, maxName, tokenByte)
+	return word < start-1 && classOfWord(m.s[word:end]) == keyNameClass
+}
+
+// phraseEnd returns the end of the words from p on, at most 40 bytes. colon reports that a colon and a blank
+// follow.
+func phraseEnd(s []byte, p int) (end int, colon bool) {
+	const maxLen = 40
+	for end = p; end < len(s) && end-p < maxLen && (isAlnum(s[end]) || s[end] == ' ' || s[end] == '-' || s[end] == '_'); end++ {
+	}
+	return end, at(s, end) == ':' && at(s, end+1) == ' ' && s[end-1] != ' '
+}
