@@ -143,8 +143,10 @@ func (d Directory) file(name string) string {
 	return d.path(name)
 }
 
-// tailBytes is the length of the end of a log that is read for the newest events.
-const tailBytes = 1 << 20
+const (
+	tailBytes    = 1 << 20  // end of a log that Tail reads first
+	maxTailBytes = 64 << 20 // maximum end of a log that Tail reads
+)
 
 // Tail returns the newest events. An unreadable line, cut by a crash, is skipped.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
@@ -164,22 +166,35 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
-	from := max(0, size-tailBytes)
+	for length := int64(tailBytes); ; length *= 2 {
+		raw, err := lastLines(f, size, length)
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		var events []lesson.Event
+		for line := range bytes.Lines(raw) {
+			var e lesson.Event
+			if json.Unmarshal(line, &e) == nil {
+				events = append(events, e)
+			}
+		}
+		if len(events) >= n || length >= min(size, maxTailBytes) {
+			return events[max(0, len(events)-n):], nil
+		}
+	}
+}
+
+// lastLines returns the whole lines in the last length bytes of a file.
+func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
+	from := max(0, size-length)
 	raw := make([]byte, size-from)
 	if _, err := f.ReadAt(raw, from); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the audit log: %w", err)
+		return nil, err
 	}
 	if from > 0 {
 		_, raw, _ = bytes.Cut(raw, []byte("\n"))
 	}
-	var events []lesson.Event
-	for line := range bytes.Lines(raw) {
-		var e lesson.Event
-		if json.Unmarshal(line, &e) == nil {
-			events = append(events, e)
-		}
-	}
-	return events[max(0, len(events)-n):], nil
+	return raw, nil
 }
 
 // IsName reports whether a place may hold a lesson under the name.

@@ -16,8 +16,9 @@ const (
 )
 
 const (
-	maxHandEdits = 64  // edits of one pass whose origin is read
-	maxUnlogged  = 500 // a directory with more lessons without an event was copied from elsewhere
+	maxHandEdits = 64   // edits of one pass whose origin is read
+	maxUnlogged  = 500  // a directory with more lessons without an event was copied from elsewhere
+	fewEvents    = 2000 // a log of fewer events was read from its first event
 	allEvents    = 1 << 20
 )
 
@@ -131,7 +132,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 			out = append(out, h)
 		}
 	}
-	if len(events) < recentEvents/2 && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
+	if len(events) < fewEvents && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
 		out = append(out, unlogged...)
 	}
 	if before != nil {

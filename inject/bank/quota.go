@@ -17,9 +17,6 @@ type quota struct {
 	lessons map[string]int // lessons, by tenant
 }
 
-// recentEvents is the number of events of the audit log that quota reads: more than all limits of an hour.
-const recentEvents = 4000
-
 // quota returns the counts at the time of the snapshot. The recent writes of programs are in the audit log, which all
 // replicas of a fleet share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
@@ -27,7 +24,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 		return s.used, nil
 	}
 	q := &quota{s.bank.options.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
-	events, err := s.bank.options.Place.Tail(ctx, recentEvents)
+	events, err := s.eventsOfHour(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +40,26 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	}
 	s.used = q
 	return q, nil
+}
+
+// firstEvents is the number of events of the first read of eventsOfHour.
+const firstEvents = 4000
+
+// eventsOfHour returns all events of the last hour, with older events before them. The log has the events of all
+// tenants and of people, so no fixed number of events covers an hour: eventsOfHour doubles the number until the
+// oldest event is an hour old.
+func (s *snapshot) eventsOfHour(ctx context.Context) ([]lesson.Event, error) {
+	for n := firstEvents; ; n *= 2 {
+		events, err := s.bank.options.Place.Tail(ctx, n)
+		if err != nil || len(events) < n {
+			return events, err
+		}
+		// The time of an edit by hand is the time of the file, which may be long ago.
+		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHand] == nil })
+		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
+			return events, nil
+		}
+	}
 }
 
 // writes reports whether an action counts as a write of a program. A refused proposal counts, too.

@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"an archived lesson is read on demand, and is restored in its former state", archive},
 		{"a person's text is stored, edited and checked", put},
 		{"writes beyond the limits are refused", writeLimits},
+		{"many events of other tenants do not reset a limit", limitsInLongLog},
 		{"a tenant has a limit of lessons", tenantLessons},
 		{"concurrent writes lose no lesson", concurrentWrites},
 		{"three hundred agents write at once", manyAgents},

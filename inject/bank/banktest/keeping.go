@@ -185,6 +185,47 @@ func writeLimits(t *testing.T, f *fixture) {
 	}
 }
 
+// limitsInLongLog tests that the writes of a tenant count for an hour, however many events follow. The time of an
+// edit by hand is the time of the file, which may be long ago.
+func limitsInLongLog(t *testing.T, f *fixture) {
+	t.Helper()
+	f.Bank = f.open(bank.Limits{AgentHour: 2})
+	write := func(n int) error {
+		l := draft("x")
+		l.Slug, l.Title = "", fmt.Sprint("Do ", n)
+		_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "a"}})
+		return err
+	}
+	if err := errors.Join(write(1), write(2)); err != nil {
+		t.Fatal(err)
+	}
+	const events, batch = 12_000, 1000
+	for range events / batch {
+		now, err := f.place.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := bank.Change{Version: now.Version}
+		for i := range batch {
+			e := lesson.Event{Time: f.now, Action: "propose", Slug: fmt.Sprint("of-another-tenant-", i), Source: "api", Tenant: "other", Agent: "a"}
+			if i%2 == 0 {
+				e = lesson.Event{Time: f.now.AddDate(-1, 0, 0), Action: "edit", Slug: "by-hand", Detail: map[string]any{lesson.DetailHand: "file"}}
+			}
+			c.Log = append(c.Log, e)
+		}
+		if err := f.place.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(3); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("got %v for the third write within the hour, want %v", err, bank.ErrTooMany)
+	}
+	f.now = f.now.Add(time.Hour)
+	if err := write(4); err != nil {
+		t.Errorf("got %v for a write after the hour, want no error", err)
+	}
+}
+
 // concurrentWrites tests that no proposal of parallel writers is lost.
 func concurrentWrites(t *testing.T, f *fixture) {
 	t.Helper()
