@@ -15,11 +15,18 @@ import (
 func (m *matcher) listItem(i int) hit {
 	s := m.s
 	quote, end := s[i-1], i-1
-	start := m.runStart(end, maxName, nameByte)
-	if h := m.credentialPair(i, quote); h.kind != none {
+	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
+	if at(s, p) != quote {
+		return hit{}
+	}
+	if h := m.credentialPair(i, p, quote); h.kind != none {
 		return h
 	}
-	if end < 2 || !mayEndName(s[end-1]) || start < 2 || s[start-1] != quote || !isDigit(s[end-1]) && !secretEnd(s[end-2], s[end-1]) {
+	if end < 2 || !isDigit(s[end-1]) && !maySecretEnd(s, end) {
+		return hit{}
+	}
+	start := m.runStart(end, maxName, nameByte)
+	if start < 2 || s[start-1] != quote {
 		return hit{}
 	}
 	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
@@ -28,8 +35,7 @@ func (m *matcher) listItem(i int) hit {
 	if len(open) == 0 || !inner && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
 		return hit{}
 	}
-	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
-	if !class.isSecret() || at(s, p) != quote {
+	if !class.isSecret() {
 		return hit{}
 	}
 	h := hit{}
@@ -48,10 +54,17 @@ func (m *matcher) listItem(i int) hit {
 }
 
 // credentialPair matches the last text of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a
-// user's name and a password. The comma is at i, after a text in the quotes.
-func (m *matcher) credentialPair(i int, quote byte) hit {
+// user's name and a password. The comma is at i, between two texts in the quotes. The second text begins at p.
+func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	const maxDistance = 64
 	s := m.s
+	if bytes.IndexByte(s[max(m.last, i-maxName-maxDistance):i], '(') < 0 {
+		return hit{}
+	}
+	closing := bytes.IndexByte(s[p+1:lineEnd(s, p+1)], quote)
+	if after := skipSpace(s[:min(len(s), p+closing+2+maxBlanks)], p+closing+2); closing >= 0 && after < len(s) && s[after] != ')' {
+		return hit{}
+	}
 	start := m.runStart(i-1, maxName, nameByte|localByte)
 	for start < i-1 && isQuote(s[start]) {
 		start++
@@ -71,10 +84,6 @@ func (m *matcher) credentialPair(i int, quote byte) hit {
 	name := s[m.runStart(end, maxName, nameByte):end]
 	literal := startsFold(name, len(name)-len("auth"), "auth") || startsFold(name, len(name)-len("passwordcredentials"), "passwordcredentials")
 	if !literal && !startsSession(name) {
-		return hit{}
-	}
-	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
-	if at(s, p) != quote {
 		return hit{}
 	}
 	h := m.value(p, passwordClass, shape{literal: literal, dotted: true})
@@ -99,10 +108,10 @@ func startsSession(name []byte) bool {
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
 	q := at(m.s, i+2)
-	if q == '`' || !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-maxDistance):i]), []byte("identified ")) {
+	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.s[:i-1], []byte("IDENTIFIED ")) { // words between are prose
 		return hit{}
 	}
-	if !isQuote(q) && !bytes.HasSuffix(m.s[:i], []byte("IDENTIFIED ")) { // words between are prose
+	if !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-maxDistance):i]), []byte("identified ")) {
 		return hit{}
 	}
 	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})

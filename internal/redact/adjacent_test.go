@@ -25,7 +25,7 @@ func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
 		"echo <hunter22> | docker login -u bob", "echo 'root:<hunter22>' | chpasswd", "echo root:<correcthorse> | chpasswd", `{\"command\":\"echo \\\"root:<ab,cd1x>\\\" | chpasswd\"}`, "echo correcthorse | cat", "echo root | chpasswd", "cat hunter22 | chpasswd", "echo hunter22 | docker ps", "the AUTH hunter22", "AUTH LOGIN", "AUTH of hunter22 and more", "s/x/$5$6/", "cost $6$ and a word",
 		"araña: hunter22", "passe partout: hunter22", "https://h/x?key=short1", "key=<"+key+">", "key="+strings.ToLower(key), "x?monkey="+key, "npw=hunter22", "&key="+key[:12],
 		"login bob\n  password <hunter22>\n", "login bob password hunter22", "ENV DB_PASSWORD <hunter22>", "requirepass <hunter22>", "DB_PASSWORD:        <hunter22>", "| Password | <hunter22> |",
-		"ALTER USER bob WITH ENCRYPTED PASSWORD '<hunter22>'", "IDENTIFIED WITH x BY '<hunter22>'", "identified by `hunter22`", "sorted by 'hunter22'", "aws configure set aws_access_key <"+key+">", "user_access_key of bob",
+		"ALTER USER bob WITH ENCRYPTED PASSWORD '<hunter22>'", "IDENTIFIED WITH x BY '<hunter22>'", "identified by `hunter22`", "CREATE USER bob IDENTIFIED BY <hunter22>;", "identified by hunter22", "sorted by 'hunter22'", "aws configure set aws_access_key <"+key+">", "user_access_key of bob",
 		"db.example:5432:*:bob:<hunter22>", "localhost:*:shop:bob:<hunter22>", "main.go:123:shop:bob:hunter22", "db:5432:shop:hunter22", "db:5432:1:bob:hunter22", "a:db:5432:shop:bob:hunter22", "fd00:1234:b:c:cafe1", "db:5*:a:b:hunter22",
 		"echo <hunter22> | sudo -S ls", "echo '<correcthorse>' | sudo -S ls", "sudo -S ls hunter22", "keytool -storepass <hunter22>", "ls -password-file hunter22",
 		// lists and calls

@@ -20,7 +20,7 @@ func (m *matcher) assignment(i int) hit {
 		p++
 	}
 	end := m.runStart(i, maxBlanks, signByte)
-	if end == m.last {
+	if end == m.last || end-1 > m.last && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretEnd(s, end) {
 		return hit{}
 	}
 	if class := m.classOfForeignLabel(end); class != noClass {
@@ -28,7 +28,7 @@ func (m *matcher) assignment(i int) hit {
 	}
 	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
 	stem := m.runStart(end, maxName, digitByte)
-	if stem < 2 || !secretEnd(s[stem-2], s[stem-1]) {
+	if !maySecretEnd(s, stem) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
@@ -80,7 +80,16 @@ func namesList(name []byte) bool {
 // comparison with the known labels.
 func (m *matcher) classOfForeignLabel(end int) keyClass {
 	s := m.s
-	if s[end-1] < 0x80 && (end-1 <= m.last || s[end-2] < 0x80) && s[end-1] != 'l' && s[end-1] != 'I' && !startsWith(s, end-len("ifre"), "ifre") {
+	foreign := false
+	switch s[end-1] {
+	case 'l':
+		foreign = startsWith(s, end-len("ssel"), "ssel")
+	case 'I':
+		foreign = startsWith(s, end-len("API"), "API")
+	case 'e':
+		foreign = startsWith(s, end-len("ifre"), "ifre")
+	}
+	if !foreign && s[end-1] < 0x80 && (end-1 <= m.last || s[end-2] < 0x80) {
 		return noClass
 	}
 	return classOfForeign(s[m.last:end])
@@ -99,11 +108,12 @@ func classOfForeign(text []byte) keyClass {
 
 // classOfAssigned returns the class of the name at start that is followed by a sign.
 func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
+	if keyed {
+		return classOfKey(name)
+	}
 	s := m.s
 	class := classOfWord(name)
 	switch {
-	case keyed:
-		return classOfKey(name)
 	case len(name) == len("phrase") && startsFold(name, 0, "phrase") && namesSeed(s[m.last:start]):
 		return seedClass
 	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.last:start]): // api key: ...

@@ -12,7 +12,7 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
-	known := secretEnd(s[end-2], s[end-1])
+	known := maySecretEnd(s, end)
 	if end > word {
 		if start := m.runStart(i, maxName, nameByte); !known || classOfWord(s[start:end]) == noClass {
 			return m.labelledName(start, end)

@@ -49,10 +49,11 @@ var classOf = func() (t [256]uint16) {
 	return t
 }()
 
-func isDigit(b byte) bool { return b-'0' <= 9 }
-func isAlnum(b byte) bool { return classOf[b]&alnumByte != 0 }
-func isUpper(b byte) bool { return b-'A' <= 'Z'-'A' }
-func isLower(b byte) bool { return b-'a' <= 'z'-'a' }
+func isDigit(b byte) bool  { return b-'0' <= 9 }
+func isLetter(b byte) bool { return (b|0x20)-'a' < letters }
+func isAlnum(b byte) bool  { return classOf[b]&alnumByte != 0 }
+func isUpper(b byte) bool  { return b-'A' <= 'Z'-'A' }
+func isLower(b byte) bool  { return b-'a' <= 'z'-'a' }
 
 func lower(b byte) byte {
 	if isUpper(b) {

@@ -33,26 +33,40 @@ func foreignToken(s []byte) bool {
 	return false
 }
 
-// linkWords are the words that link the word for "password" or "API key" to its value, each with the ends of
-// these words.
+// linkWords are the words that link the word for "password" or "API key" to its value, each with the position
+// of the anchor byte in the link and with the ends of the words before the link.
 //
 //nolint:gochecknoglobals // read only
-var linkWords = []struct {
-	link  string
-	names []linkedName
-}{
-	{" est ", []linkedName{{"passe", passwordClass}, {"oken", secretClass}, {"accès", secretClass}, {" API", secretClass}}},
-	{" es ", []linkedName{{"contraseña", passwordClass}, {"clave", passwordClass}, {"oken", secretClass}, {" API", secretClass}}},
-	{" é ", []linkedName{{"senha", passwordClass}}},
-	{" è ", []linkedName{{"assword", passwordClass}}},
-	{" is ", []linkedName{{"achtwoord", passwordClass}}},
-	{" ist ", []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
-	{" lautet ", []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
-	{"是", []linkedName{{"密码", passwordClass}, {"密碼", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
-	{"为", []linkedName{{"密码", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
-	{"は", []linkedName{{"パスワード", passwordClass}, {"APIキー", secretClass}, {"トークン", secretClass}}},
-	{"는", []linkedName{{"비밀번호", passwordClass}}},
+var linkWords = []linkWord{
+	{" est ", 1, []linkedName{{"passe", passwordClass}, {"oken", secretClass}, {"accès", secretClass}, {" API", secretClass}}},
+	{" es ", 1, []linkedName{{"contraseña", passwordClass}, {"clave", passwordClass}, {"oken", secretClass}, {" API", secretClass}}},
+	{" é ", 1, []linkedName{{"senha", passwordClass}}},
+	{" è ", 1, []linkedName{{"assword", passwordClass}}},
+	{" is ", 1, []linkedName{{"achtwoord", passwordClass}}},
+	{" ist ", 1, []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
+	{" lautet ", 3, []linkedName{{"ennwort", passwordClass}, {"chlüssel", secretClass}, {"oken", secretClass}}},
+	{"是", 2, []linkedName{{"密码", passwordClass}, {"密碼", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
+	{"为", 2, []linkedName{{"密码", passwordClass}, {"密钥", secretClass}, {"令牌", secretClass}, {"token", secretClass}}},
+	{"は", 2, []linkedName{{"パスワード", passwordClass}, {"APIキー", secretClass}, {"トークン", secretClass}}},
+	{"는", 2, []linkedName{{"비밀번호", passwordClass}}},
 }
+
+type linkWord struct {
+	link   string
+	anchor int
+	names  []linkedName
+}
+
+// linkWordsAt holds linkWords by the anchor byte.
+//
+//nolint:gochecknoglobals // written once here, read only
+var linkWordsAt = func() (t [256][]linkWord) {
+	for _, l := range linkWords {
+		anchor := l.link[l.anchor]
+		t[anchor] = append(t[anchor], l)
+	}
+	return t
+}()
 
 // linkedName is the end of a word for "password" or "API key".
 type linkedName struct {
@@ -61,19 +75,11 @@ type linkedName struct {
 }
 
 // foreignLink matches the value after the word for "password" or "API key" and a verb: le mot de passe est
-// ... A European verb with a blank before it has its first letter at i, or the u of lautet; an Asian verb
-// ends at i.
+// ... The anchor byte of the verb is at i.
 func (m *matcher) foreignLink(i int) hit {
 	s := m.s
-	blank := i - 1
-	if s[blank] != ' ' {
-		blank = i - len(" la")
-	}
-	for _, l := range linkWords {
-		start := blank
-		if l.link[0] != ' ' {
-			start = i - len(l.link) + 1
-		}
+	for _, l := range linkWordsAt[s[i]] {
+		start := i - l.anchor
 		if start < m.last || !startsWith(s, start, l.link) {
 			continue
 		}

@@ -76,7 +76,7 @@ type ending struct {
 // endings holds the endings of names with a class, by the last letter.
 type endings struct {
 	byLast [256][]ending
-	secret [256]uint32 // of secrets: a bit for each letter before the last
+	secret [letters][letters]uint32 // of secrets, by the last two letters: a bit for each letter before these two
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -114,9 +114,16 @@ var nameEndings = func() (t endings) {
 			}
 			t.byLast[last] = append(t.byLast[last], e)
 			if row.class.isSecret() {
-				t.secret[last] |= 1 << (before - 'a')
+				third := uint32(1<<letters - 1) // a name of two letters
+				if len(text) > 2 {
+					third = 1 << (text[len(text)-3] - 'a')
+				}
+				t.secret[last-'a'][before-'a'] |= third
 			}
 		}
+	}
+	for _, end := range [...]string{"sel", "api", "fre"} { // Schlüssel, clé API, şifre; see classOfForeignLabel
+		t.secret[end[2]-'a'][end[1]-'a'] |= 1 << (end[0] - 'a')
 	}
 	return t
 }()
@@ -138,9 +145,24 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// secretEnd reports whether the name of a secret can end in the letters a and b. The test is cheap and
-// rejects most names in code.
-func secretEnd(a, b byte) bool { return nameEndings.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
+// maySecretEnd reports whether the name of a secret can end at end. The test of the last three letters is
+// cheap and rejects most names in code.
+func maySecretEnd(s []byte, end int) bool {
+	if end < 2 {
+		return false
+	}
+	last, before := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
+	if last >= letters || before >= letters {
+		return false
+	}
+	third := nameEndings.secret[last][before]
+	if end > 2 && third != 0 {
+		if letter := (s[end-3] | 0x20) - 'a'; letter < letters {
+			return third>>letter&1 != 0
+		}
+	}
+	return third != 0
+}
 
 // mayEndName reports whether a name with a class can end in b. The test is cheap and rejects most names.
 func mayEndName(b byte) bool { return nameEndings.byLast[b|0x20] != nil || isDigit(b) }

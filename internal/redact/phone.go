@@ -128,6 +128,9 @@ func (m *matcher) labelAbove(start int) bool {
 // number".
 func (m *matcher) labelAfter(end int) bool {
 	const window = 32
+	if next := at(m.s, end+1); at(m.s, end) != ' ' || next != 'i' && next != 'e' {
+		return false
+	}
 	rest, _, _ := bytes.Cut(m.s[end:min(len(m.s), end+window)], []byte("\n"))
 	for _, link := range [...]string{" is my ", " is our ", " is his ", " is her ", " is the ", " ist meine ", " ist die ", " est mon ", " es mi "} {
 		if words, found := bytes.CutPrefix(rest, []byte(link)); found {
@@ -187,7 +190,10 @@ func (m *matcher) isolated(start, end int) bool {
 }
 
 // dateShape reports whether the k groups of digits have the lengths of a date such as 2026-01-31 or
-// 31.01.2026.
+// 31.01.2026, or begin with a date: 2026-01-31 23.
 func dateShape(g *groups, k int) bool {
-	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
+	if k == 3 && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4 {
+		return true
+	}
+	return g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 && (k == 3 || k > 3 && g.sep[1] == '-' && g.sep[2] == '-')
 }

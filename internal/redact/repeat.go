@@ -41,15 +41,30 @@ func (t *repeatTable) add(value []byte, number int) {
 	}
 }
 
+// scan returns the first place from i on where a secret may start, with the bits of these secrets; 0 means
+// none.
+func (t *repeatTable) scan(s []byte, i int) (place int, found uint32) {
+	if i+len(t) > len(s) {
+		return i, 0
+	}
+	first, second := s[i], s[i+1]
+	for _, third := range s[i+2:] {
+		if found = t[0][first] & t[1][second] & t[2][third]; found != 0 {
+			return i, found
+		}
+		first, second = second, third
+		i++
+	}
+	return i, 0
+}
+
 // findRepeats returns the places of remembered secrets in s, as whole words, in order.
 func (r *Redactor) findRepeats(s []byte) []hit {
 	hits := r.m.hits[:0]
 	if len(r.repeats) == 0 {
 		return hits
 	}
-	t := &r.repeatTable
-	for i := 0; i+len(t) <= len(s); i++ {
-		found := t[0][s[i]] & t[1][s[i+1]] & t[2][s[i+2]]
+	for i, found := r.repeatTable.scan(s, 0); found != 0; i, found = r.repeatTable.scan(s, i+1) {
 		for ; found != 0; found &= found - 1 {
 			h := r.repeatAt(s, i, r.repeats[bits.TrailingZeros32(found)])
 			if h.kind == none || len(hits) > 0 && h.start < hits[len(hits)-1].end {

@@ -64,14 +64,16 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i > 0 {
 		before = s[i-1]
 	}
+	open := t.prev[before] & t.self[here] & want // anchors at here, if the byte after here agrees
 	for _, after := range s[i+1:] {
-		if found = t.self[here] & t.prev[before] & t.next[after] & want; found != 0 {
+		if found = open & t.next[after]; found != 0 {
 			return i, found
 		}
-		before, here = here, after
+		open = t.prev[here] & t.self[after] & want
+		here = after
 		i++
 	}
-	return i, t.self[here] & t.prev[before] & t.next[0] & want
+	return i, open & t.next[0]
 }
 
 // check runs the checks of the wanted anchors at i, and returns the first hit. wanted is a set of

@@ -64,7 +64,7 @@ func (m *matcher) webhook(start int) hit {
 		if w.host[0] == '.' { // a host below the domain
 			host = dot
 		}
-		if !startsWith(m.s, host, w.host) {
+		if at(m.s, host) != w.host[0] || !startsWith(m.s, host, w.host) {
 			continue
 		}
 		p := host + len(w.host)
