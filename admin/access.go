@@ -65,7 +65,7 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	}
 	raw, err := hex.DecodeString(hexSum)
 	if err != nil || len(raw) != sha256.Size {
-		return sum, fmt.Errorf("an admin token is not SHA-256 in hex behind sha256:")
+		return sum, fmt.Errorf("an admin token with the prefix sha256: is not a SHA-256 in hex")
 	}
 	copy(sum[:], raw)
 	return sum, nil

@@ -54,8 +54,8 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	return append(
 		[]stat{
 			effectStat("together", together(&r.Global)),
-			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.ArmTreated)),
-			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.ArmControl)),
+			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.FateTreated)),
+			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.FateControl)),
 			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.Link("/lessons", "verdict", "helps")),
 		},
 		costs(f, &lately, p, m)...)
@@ -72,7 +72,7 @@ func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
-	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.ArmInjected))}
+	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.FateInjected))}
 	with, without := lately.Treated, lately.Control
 	if with.Sessions == 0 {
 		return out
@@ -84,5 +84,5 @@ func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	if without.Sessions > 0 {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
-	return append(out, statOf(key, session(with), note, "").linked(f.week(store.ArmTreated)))
+	return append(out, statOf(key, session(with), note, "").linked(f.week(store.FateTreated)))
 }

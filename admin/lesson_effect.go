@@ -55,9 +55,9 @@ func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	}
 	out := []stat{
 		effectStat("effect", r),
-		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewarded(r.Slug, store.ArmInjected)),
-		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewarded(r.Slug, store.ArmWithheld)),
-		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.Link("/sessions", "lesson", r.Slug, "arm", store.ArmMatched)),
+		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewarded(r.Slug, store.FateInjected)),
+		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewarded(r.Slug, store.FateWithheld)),
+		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.Link("/sessions", "lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
 		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))
@@ -77,9 +77,9 @@ func lessonSessions(f frame, slug string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
 	}
 	return h.Nav(h.Class("arm-links"), labelled("Sessions of the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions of all texts of the lesson:")), h.Ul(
-		to("injected", store.ArmInjected, ""), to("injected, poor", store.ArmInjected, "poor"),
-		to("withheld", store.ArmWithheld, ""), to("withheld, poor", store.ArmWithheld, "poor"),
-		to("control", store.ArmControl, ""), to("matched", store.ArmMatched, ""),
+		to("injected", store.FateInjected, ""), to("injected, poor", store.FateInjected, "poor"),
+		to("withheld", store.FateWithheld, ""), to("withheld, poor", store.FateWithheld, "poor"),
+		to("control", store.FateControl, ""), to("matched", store.FateMatched, ""),
 	))
 }
 
@@ -126,7 +126,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 		days = nil
 	}
 	drawn := effectOverTime("Effect over time",
-		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.Looks), func(l report.PlannedTrial) bool { return l.Outcome != "" }), since)
+		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.PlannedTrials), func(l report.PlannedTrial) bool { return l.Outcome != "" }), since)
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
@@ -143,7 +143,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 			quiet(g.Text("The band over time starts on the second day with an effect.")),
 		}
 	}
-	return g.Group{drawn, g.If(len(r.Looks) > 0, plannedTable(r.Looks))}
+	return g.Group{drawn, g.If(len(r.PlannedTrials) > 0, plannedTable(r.PlannedTrials))}
 }
 
 // plannedTable returns the table of the planned trials of a lesson.

@@ -78,8 +78,8 @@ func modelTable(f frame, r *report.Row) g.Node {
 		}
 		rows[i] = h.Tr(
 			h.Th(h.Scope("row"), quoted(x.Model), small(
-				g.Textf("%s; with a reward: ", countOf(x.Picks, "pick")), side(x.NInjected, store.ArmInjected, x.Model), g.Text(" injected, "),
-				side(x.NWithheld, store.ArmWithheld, x.Model), g.Text(" withheld"),
+				g.Textf("%s; with a reward: ", countOf(x.Picks, "pick")), side(x.NInjected, store.FateInjected, x.Model), g.Text(" injected, "),
+				side(x.NWithheld, store.FateWithheld, x.Model), g.Text(" withheld"),
 			)),
 			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), small(g.Text(meaning))),
 			h.Td(g.Text(label), small(g.Text(shrunken))),

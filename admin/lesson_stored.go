@@ -84,7 +84,7 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 				h.Class("bars"), g.Attr("viewBox", "0 0 200 18"), h.Aria("hidden", "true"),
 				bar("with", "1", with), bar("without", "10", without),
 			)),
-			number(with, arms.Injected[i], store.ArmInjected, i), number(without, arms.Withheld[i], store.ArmWithheld, i),
+			number(with, arms.Injected[i], store.FateInjected, i), number(without, arms.Withheld[i], store.FateWithheld, i),
 		))
 	}
 	return out

@@ -69,7 +69,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	treated := g.Node(g.Text(countOf(n.sessions, "treated session")))
 	if n.sessions > 0 {
-		treated = h.A(h.Href(f.week(store.ArmTreated)), treated)
+		treated = h.A(h.Href(f.week(store.FateTreated)), treated)
 	}
 	prevented, inserted := none, none
 	if priced && n.effect != nil {

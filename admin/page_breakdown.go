@@ -148,8 +148,8 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		axis.cell(e, nil),
 		cell("Corrected interval, points", g.Text(e.interval())),
 		cell("As measured, points", g.Text(points(&x.Effect))),
-		cell("Injected, sessions", side(x.Injected, ifElse(x.Slug == "", store.ArmTreated, store.ArmInjected))),
-		cell("Withheld, sessions", side(x.Withheld, ifElse(x.Slug == "", store.ArmControl, store.ArmWithheld))),
+		cell("Injected, sessions", side(x.Injected, ifElse(x.Slug == "", store.FateTreated, store.FateInjected))),
+		cell("Withheld, sessions", side(x.Withheld, ifElse(x.Slug == "", store.FateControl, store.FateWithheld))),
 	)
 }
 

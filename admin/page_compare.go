@@ -175,7 +175,7 @@ func (v *compareView) lessons(f frame) g.Node {
 			return h.Td(g.Text("0"))
 		}
 		return h.Td(
-			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.ArmInjected)), g.Text(count(injected.Sessions))),
+			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
 			small(g.Text("mean reward "+fixed(injected.Reward, 2))),
 		)
 	}

@@ -161,10 +161,10 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
 		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"looks": {func(w *world) {
-			w.row.Looks = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"looks on an outcome": {func(w *world) {
-			w.row.Looks = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Taken: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Taken: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
 		"trial ended": {func(w *world) {
 			w.lesson.State, w.row.State, w.row.Trial = lesson.Trial, "trial", "ended"
@@ -174,7 +174,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		}},
 		"days": {func(w *world) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
-			w.row.Looks = []report.PlannedTrial{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
 		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
 		"invalid days": {func(w *world) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}

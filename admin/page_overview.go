@@ -91,7 +91,7 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.Link("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.ArmInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
 	} else {
 		add(harm, "", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
 	}

@@ -142,8 +142,8 @@ func (v *rulesView) measurement(r *rules.Registered) g.Node {
 	}
 	a := advise(row)
 	value, note := effectText(row)
-	for i := range row.Looks { // a planned measurement has a narrower interval
-		if l := &row.Looks[i]; l.Taken && l.Outcome == "" && l.Effect != nil && l.Lo != nil && l.Hi != nil {
+	for i := range row.PlannedTrials { // a planned measurement has a narrower interval
+		if l := &row.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil && l.Lo != nil && l.Hi != nil {
 			e := effect{*l.Effect, *l.Lo, *l.Hi}
 			value, note = e.points(), e.interval()
 		}

@@ -118,13 +118,13 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 				labelled(visible(short(l.Slug))+": "+state+", "+countOf(n, "session")), g.Text(state+" "+count(n)),
 			)})
 		}
-		here := slug == l.Slug && (arm == "" || arm == store.ArmMatched)
+		here := slug == l.Slug && (arm == "" || arm == store.FateMatched)
 		return h.Li(
 			h.A(
 				h.Href(ifElse(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
 				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
 			),
-			h.Span(h.Class("arms"), armLink(store.ArmInjected, l.Injected), armLink(store.ArmWithheld, l.Withheld), armLink(store.ArmControl, l.Control)),
+			h.Span(h.Class("arms"), armLink(store.FateInjected, l.Injected), armLink(store.FateWithheld, l.Withheld), armLink(store.FateControl, l.Control)),
 		)
 	}
 	first, rest := list[:min(len(list), maxShownValues)], list[min(len(list), maxShownValues):]

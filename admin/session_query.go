@@ -76,7 +76,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	p := params{c: c}
 	q := store.SessionQuery{
 		Tenant: p.tenant(), After: p.text("after"), Limit: p.number("limit"), Session: p.text("session"),
-		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Arm: p.oneOf("arm", store.Arms()),
+		Agent: p.text("agent"), Model: p.text("model"), Lesson: p.text("lesson"), Fate: p.oneOf("arm", store.Fates()),
 		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"), Length: p.text("length"),
 		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.boolean("loops"),
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),

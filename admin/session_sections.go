@@ -88,11 +88,11 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 func reasonOf(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
 	switch x.State {
-	case store.ArmInjected:
+	case store.FateInjected:
 		return chance
-	case store.ArmWithheld:
+	case store.FateWithheld:
 		return "by the coin, " + chance
-	case store.ArmControl:
+	case store.FateControl:
 		return "matched; the coin made the session a control session, which gets no lesson"
 	case store.NotMatched:
 		return x.Why

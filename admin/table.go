@@ -100,12 +100,12 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
 	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(stateOf(l))))}
-	injected, withheld := f.arm(l.NInjected, l.Slug, store.ArmInjected), f.arm(l.NWithheld, l.Slug, store.ArmWithheld)
+	injected, withheld := f.arm(l.NInjected, l.Slug, store.FateInjected), f.arm(l.NWithheld, l.Slug, store.FateWithheld)
 	progress, tokens := overTime(l), count(l.Tokens)
 	if all {
 		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
 		name, progress, tokens = g.Group{g.Text("all lessons together")}, nil, none
-		injected, withheld = f.arm(l.NInjected, "", store.ArmTreated), g.Group{f.arm(l.NWithheld, "", store.ArmControl), g.Text(" control")}
+		injected, withheld = f.arm(l.NInjected, "", store.FateTreated), g.Group{f.arm(l.NWithheld, "", store.FateControl), g.Text(" control")}
 	}
 	return h.Tr(
 		g.If(all, h.Class("all")),

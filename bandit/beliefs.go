@@ -24,7 +24,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	var open int64
 	if withOpen && k.Trial != "" {
 		c.mu.RLock()
-		open = c.open[trial.LookScope(k.Arm, k.Trial)]
+		open = c.open[trial.PlannedScope(k.Arm, k.Trial)]
 		c.mu.RUnlock()
 	}
 	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)

@@ -62,10 +62,10 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
-	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Looks()[0].Taken {
+	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Evaluations()[0].Taken {
 		t.Error("open sessions must end the trial for the chooser only")
 	}
-	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Rewarded != 40 {
+	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Evaluations()[0].Rewarded != 40 {
 		t.Error("a copy lacks the closed sessions")
 	}
 	fresh := bandit.New()

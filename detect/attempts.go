@@ -57,7 +57,7 @@ func manyAttempts(steps func(int) *step) bool {
 	case !budgets || warned:
 		return false
 	case newest.outcome().Outcome == Error:
-		return count > minFailedAttempts || count == minFailedAttempts && !newest.passes()
+		return count > minFailedAttempts || count == minFailedAttempts && !newest.isTransient()
 	}
 	return newest.outcome().Outcome == OK && !newest.memo.call.mayChange && count >= minSuccessAttempts
 }
@@ -107,7 +107,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	switch v.kind {
 	case stringValue:
 		text := v.text()
-		if isShellKey(k) && c.kind == kindExec {
+		if isShellKey(k) && c.purpose == purposeExec {
 			cmd, changed := c.phrases.looseCommand(text)
 			cmd, plain := withoutOptions(cmd)
 			if changed || plain {
@@ -127,7 +127,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 		isNoNumber := func(e lenientValue) bool { return e.kind != numberValue }
 		return lenientValue{}, c.phrases.isKey("budget", k) && !slices.ContainsFunc(v.vals, isNoNumber)
 	case boolValue: // a search without regard to case
-		return lenientValue{}, c.kind == kindSearch
+		return lenientValue{}, c.purpose == purposeSearch
 	case noValue, objectValue:
 	}
 	return v, false
@@ -135,7 +135,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 
 // searches reports whether a call looks for a text, so that its arguments are words of a search.
 func (c *toolCall) searches() bool {
-	return c.kind == kindSearch || c.kind == kindWeb || c.kind == kindOther && !c.mayChange()
+	return c.purpose == purposeSearch || c.purpose == purposeWeb || c.purpose == purposeOther && !c.mayChange()
 }
 
 // isQueryKey reports whether an argument holds the words of a search.
@@ -143,8 +143,8 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// longestWord returns the longest word of a search, in small letters. The word is what the search looks for;
-// searches with further or fewer words look for the same.
+// longestWord returns the longest word of a search, in lower case. A search with further or fewer words
+// usually has the same longest word.
 func longestWord(text string) string {
 	word := ""
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }) {
@@ -221,7 +221,7 @@ const maxUndo = 32
 func undoesAgain(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
-	if call.kind != kindEdit || newest.outcome().Outcome != OK {
+	if call.purpose != purposeEdit || newest.outcome().Outcome != OK {
 		return false
 	}
 	inverse := invertedKey(newest.call.result.tool, newest.call.result.args)

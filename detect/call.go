@@ -8,25 +8,25 @@ import (
 	"unicode"
 )
 
-// kind is the purpose of a tool, derived from the tool's name and arguments. The kind decides which text is
+// purpose is the purpose of a tool, derived from the tool's name and arguments. The purpose decides which text is
 // evidence: the output of a shell is judged line by line, the content of a file is not judged at all.
-type kind uint8
+type purpose uint8
 
 const (
-	kindOther  kind = iota // a tool of a domain, an API
-	kindExec               // runs commands or code
-	kindRead               // reads files, lists folders
-	kindSearch             // searches the text of files
-	kindEdit               // changes files
-	kindWeb                // fetches pages, drives a browser
-	kindPlan               // notes of the agent: plans, thoughts, to-do lists
-	kindWait               // polls or waits
+	purposeOther  purpose = iota // a tool of a domain, an API
+	purposeExec                  // runs commands or code
+	purposeRead                  // reads files, lists folders
+	purposeSearch                // searches the text of files
+	purposeEdit                  // changes files
+	purposeWeb                   // fetches pages, drives a browser
+	purposePlan                  // notes of the agent: plans, thoughts, to-do lists
+	purposeWait                  // polls or waits
 )
 
 // toolCall is a call with its analysis.
 type toolCall struct {
 	phrases  *phrases
-	kind     kind
+	purpose  purpose
 	words    []string // words of the tool's name
 	lists    []string // lists of phrases with one of the words, without the prefix "tool "
 	args     lenientValue
@@ -51,8 +51,8 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 			c.command = commands
 		}
 	}
-	c.kind = c.kindOf()
-	if c.kind != kindExec && c.kind != kindWait {
+	c.purpose = c.purposeOf()
+	if c.purpose != purposeExec && c.purpose != purposeWait {
 		return c
 	}
 	if cmd := c.commandText(); cmd != "" {
@@ -67,39 +67,39 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 		c.shell = p.analyseShell(c.command)
 	}
 	if c.shell.waits && c.shell.readOnly {
-		c.kind = kindWait
+		c.purpose = purposeWait
 	}
 	return c
 }
 
-// kindOf returns the kind of the tool, by the words of its name and by its arguments.
-func (c *toolCall) kindOf() kind {
+// purposeOf returns the purpose of the tool, by the words of its name and by its arguments.
+func (c *toolCall) purposeOf() purpose {
 	command, _ := c.args.get("command")
 	switch {
 	case c.has("editor") && command.kind == stringValue: // str_replace_editor
 		if command.raw == "view" {
-			return kindRead
+			return purposeRead
 		}
-		return kindEdit
+		return purposeEdit
 	case c.nameMatches("plan") && !c.has("run", "exec"):
-		return kindPlan
+		return purposePlan
 	case c.namesWait() || c.nameMatches("wait") || c.has("output") && c.nameMatches("waits-for") && !c.has("file"):
-		return kindWait
+		return purposeWait
 	case c.execName():
 		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands reads a running command
-			return kindWait
+			return purposeWait
 		}
-		return kindExec
+		return purposeExec
 	case c.nameMatches("edit") || c.nameMatches("writes") && (c.fileArg() || c.nameMatches("file")):
-		return kindEdit
+		return purposeEdit
 	case c.nameMatches("web"):
-		return kindWeb
+		return purposeWeb
 	case c.fileArg() && c.nameMatches("read") || len(c.words) == 1 && c.nameMatches("read-alone"):
-		return kindRead
+		return purposeRead
 	case c.nameMatches("search") || c.fileArg() && c.nameMatches("looks-for"):
-		return kindSearch
+		return purposeSearch
 	}
-	return kindOther
+	return purposeOther
 }
 
 func (c *toolCall) execName() bool {

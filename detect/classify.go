@@ -8,7 +8,7 @@ import (
 // first or last.
 const maxText = 48 << 10
 
-// Classify judges a tool result by the call of the result. isError is the flag of the wire: +1 for
+// Classify judges the result of a tool call. isError is the flag of the wire: +1 for
 // an error, -1 for no error, 0 for no flag. Structure (refusals, the flag, exit codes, fields) goes
 // before text at anchored places.
 func Classify(toolName, args, text string, isError int8) Judgement {
@@ -30,7 +30,7 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	switch {
 	case isError > 0:
 		return flaggedJudgement(call, text)
-	case isError < 0 && call.kind != kindExec && call.kind != kindOther && call.kind != kindWeb:
+	case isError < 0 && call.purpose != purposeExec && call.purpose != purposeOther && call.purpose != purposeWeb:
 		return Judgement{Outcome: OK, Rule: "flag", Sure: true}
 	}
 	return classifyText(text, call, 0)
@@ -41,19 +41,19 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
 	}
-	if by, rule := call.phrases.readRefusal(text); by != NoRefuser || call.kind != kindExec {
+	if by, rule := call.phrases.readRefusal(text); by != NoRefuser || call.purpose != purposeExec {
 		return by, rule
 	}
 	return call.phrases.readInterrupt(text)
 }
 
 // readsFile reports whether the result is the content of a file.
-func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kindSearch }
+func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
 // flaggedJudgement judges a result with the error flag. The flag is correct except for commands that report
 // "nothing found" by their exit code. Refusals are handled before.
 func flaggedJudgement(call *toolCall, text string) Judgement {
-	if call.kind == kindExec {
+	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
 			return exitJudgement(r, call)
 		}
@@ -85,25 +85,25 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 			return Judgement{Outcome: OK, Rule: "json"}
 		}
 	}
-	switch call.kind {
-	case kindExec, kindWait:
+	switch call.purpose {
+	case purposeExec, purposeWait:
 		return execJudgement(text, call)
-	case kindSearch:
+	case purposeSearch:
 		if call.quotes(text) {
 			return Judgement{Outcome: OK, Rule: "matches"}
 		}
 		return call.phrases.readJudgement(text)
-	case kindRead:
+	case purposeRead:
 		return call.phrases.readJudgement(text)
-	case kindEdit:
+	case purposeEdit:
 		return call.phrases.editJudgement(text)
-	case kindPlan: // the agent's own notes may describe any error
+	case purposePlan: // the agent's own notes may describe any error
 		j := call.phrases.readJudgement(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
 		}
 		return Judgement{Outcome: OK}
-	case kindWeb, kindOther:
+	case purposeWeb, purposeOther:
 		return otherJudgement(text, call)
 	}
 	return Judgement{Outcome: OK}
@@ -126,7 +126,7 @@ func (c *toolCall) quotes(text string) bool {
 // structured reports whether JSON is the envelope of the result. The content of a file and the output of a
 // program that prints JSON are no envelope.
 func (c *toolCall) structured(v lenientValue) bool {
-	if v.kind == arrayValue && (c.readsFile() || c.kind == kindExec) {
+	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
 			return false
 		}
@@ -134,7 +134,7 @@ func (c *toolCall) structured(v lenientValue) bool {
 		part, _ := v.vals[0].get("type")
 		return query || part.raw == "text"
 	}
-	if !c.readsFile() && (c.kind != kindExec || !c.shell.readOnly) {
+	if !c.readsFile() && (c.purpose != purposeExec || !c.shell.readOnly) {
 		return true
 	}
 	return len(v.keys) > 0 && c.phrases.areKeys("result", v.keys)
@@ -164,7 +164,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.masked}
-	case call.kind == kindExec && call.shell.readOnly:
+	case call.purpose == purposeExec && call.shell.readOnly:
 		if !r.hasCode && call.phrases.framedTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
 		}
@@ -186,7 +186,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	if rule, bad := call.phrases.outputFails(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if call.kind == kindExec && call.shell.hasOwnError(r.body) {
+	if call.purpose == purposeExec && call.shell.hasOwnError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
 	if rule := call.phrases.endsInFailure(r.body); rule != "" {
@@ -196,7 +196,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 }
 
 // timedOut reports whether the first or the last line of the output is the time-out message of a
-// harness. A tag around the output is no line.
+// harness. Lines that hold only a tag do not count.
 func (p *phrases) timedOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -289,7 +289,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 		return exitJudgement(r, call)
 	}
 	switch rule, bad := p.statement(text); {
-	case bad && call.kind == kindOther && call.isContent(rule, text):
+	case bad && call.purpose == purposeOther && call.isContent(rule, text):
 		return Judgement{Outcome: OK, Rule: "content"}
 	case bad:
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
@@ -306,7 +306,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
-	page := call.kind == kindWeb || strings.HasPrefix(text, "Address: ")
+	page := call.purpose == purposeWeb || strings.HasPrefix(text, "Address: ")
 	if rule, bad := p.pageFails(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}

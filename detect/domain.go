@@ -39,10 +39,10 @@ const maxClause = 300
 
 // domainFails returns the rule of a short answer in words that reports a failure of the call.
 func (c *toolCall) domainFails(text string) string {
-	if c.kind == kindOther && len(text) <= maxClause && c.namesNone(text) {
+	if c.purpose == purposeOther && len(text) <= maxClause && c.namesNone(text) {
 		return "no-such"
 	}
-	if c.kind != kindOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
+	if c.purpose != purposeOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
 		strings.Contains(text, "|") || c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !c.changesState() {
 		return ""
 	}

@@ -104,7 +104,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		}
 	}
 	_, streams := v.get("stdout", "stderr")
-	if _, output := v.get("output", "out"); streams || output && call.kind == kindExec && len(v.keys) <= 4 {
+	if _, output := v.get("output", "out"); streams || output && call.purpose == purposeExec && len(v.keys) <= 4 {
 		if timedOut, _ := v.get("timed_out", "timedOut", "timeout"); timedOut.kind == boolValue && timedOut.yes {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}

@@ -43,16 +43,17 @@ const maxExplained = 300
 // evidence returns the first line for which same is true, or the first line of the text. same reports
 // whether the judgement of a line equals the judgement of the whole text.
 func evidence(text string, same func(line string) bool) (e Explanation) {
-	offset, n, found := 0, 0, false
+	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
 		n++
-		t := strings.TrimSpace(line)
-		if t != "" && (e.Line == 0 || !found && same(t)) {
-			found = e.Line > 0 || same(t)
-			e.Text, e.Line, e.Byte = cutRunes(t, maxExplained), n, offset
-		}
-		if found {
-			return e
+		if t := strings.TrimSpace(line); t != "" {
+			found := Explanation{Text: cutRunes(t, maxExplained), Line: n, Byte: offset}
+			if same(t) {
+				return found
+			}
+			if e.Line == 0 {
+				e = found
+			}
 		}
 		offset += len(line)
 	}

@@ -82,13 +82,13 @@ func (h *history) readItem(i int) {
 	}
 	results := h.req.Item(i).Results
 	for n, r := range slices.Backward(results) {
-		if r.WithCall { // the call was made with the results before the call known
+		if r.WithCall { // the model knew the results before this call
 			h.batch++
 		}
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
 			item: i, nth: n, batch: h.batch, callID: r.CallID, mediaHash: r.MediaHash,
-			written: r.InUserText, own: r.WithCall, automatic: r.WithCall && r.Block < 0,
+			inText: r.InUserText, withCall: r.WithCall, automatic: r.WithCall && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
 	}
@@ -135,7 +135,7 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 // hasEarlierCall searches for the call of a step before the batch of the step. The search decodes only
 // items that may hold the call.
 func (h *history) hasEarlierCall(s *step) bool {
-	if s.own {
+	if s.withCall {
 		return true
 	}
 	if h.tries++; h.tries > maxTries {
@@ -143,7 +143,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 	}
 	words := slices.Clone(s.words())
 	loose := s.loose()
-	if !s.written { // or the name was made by precept
+	if !s.inText { // precept makes the tool name of a result in user text
 		words = append(words, s.call.result.tool)
 	}
 	needles := needlesOf(words)

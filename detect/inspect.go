@@ -33,7 +33,7 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
 
-// inspectOn is Inspect on n goroutines. One goroutine reads and inspects in turn.
+// inspectOn is Inspect on n goroutines. With n = 1, one goroutine reads and inspects in turn.
 func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	var ahead *inspectors
 	if n > 1 {
@@ -96,7 +96,7 @@ type transcript struct {
 	emitted int            // number of steps whose findings are emitted
 	loops   []Loop         // not yet emitted, the oldest first
 	finder  loopFinder     // see judge
-	first   map[uint64]int // batch in which a call was answered first
+	first   map[uint64]int // by the identity of a call: batch of the first answer
 	batch   int
 	visits  int    // steps that may still be compared
 	bytes   int    // size of the items since decoded items were dropped
@@ -117,7 +117,7 @@ func (t *transcript) read(to int) {
 // judge finds the loops at the newest steps. A call without an earlier equal call is no loop.
 func (t *transcript) judge(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.own
+		found := s.withCall
 		for _, key := range []uint64{s.identity(), uint64(s.loose())} {
 			batch, ok := t.first[key]
 			if !ok {

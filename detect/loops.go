@@ -14,13 +14,11 @@ type Loop struct {
 	Again  bool   // the second warning of the same loop
 }
 
-// Number of equal results that make a loop. A failure, and a command with an unknown end, is a loop
-// the second time; a failure that may pass by itself has one more attempt. Repeated reading of a
-// success is harmless for a while.
+// Number of equal results that make a loop. A failure that may pass by itself is a loop one attempt later.
 const (
-	minFailed  = 2
-	minSilent  = 2
-	minSuccess = 5
+	minFailed  = 2 // failures
+	minSilent  = 2 // results of a command that did not report its success
+	minSuccess = 5 // successes: an agent may read a thing several times
 
 	minAfterWarning = 2 // equal results after a warning, for the second and last warning
 )
@@ -41,7 +39,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 	switch {
 	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
 		return Loop{}, false
-	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.passes()):
+	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):
 		loop.Rule = "failed-again"
 	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || count >= minSuccess):
 		loop.Rule = "same-again"
@@ -63,7 +61,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 // effects, at a wait, at a turn of a person, at another result of the same call. Two results with the
 // same exit code and different texts are not equal.
 func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false
+	newest, crossed := steps(0), false // crossed: a turn of a person is between the newest call and the step
 	count, sinceWarning = 1, 1
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -124,7 +122,7 @@ func repeatsLast(steps func(int) *step, n, rounds int) bool {
 // the same call again.
 func keepsStreak(newest, person *step) bool {
 	v := newest.outcome()
-	return v.Outcome == Error && newest.toolCall().kind == kindOther && !person.reportsChange() && !newest.passes()
+	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !person.reportsChange() && !newest.isTransient()
 }
 
 // findLoops judges the first n of the steps, the oldest first, and returns at most maxLoops loops. A

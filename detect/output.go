@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// lastWords is the number of lines at the end of an output that show how the program ended.
-const lastWords = 4
+// lastLines is the number of lines at the end of an output that show how the program ended.
+const lastLines = 4
 
 // outputFails reads the output of a program line by line. The summary of a tool on a failure is
 // evidence anywhere. A reported error is evidence in the first line, among the last lines, or as a
@@ -22,7 +22,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 		return "", false
 	}
 	done := false
-	for _, t := range lines[max(len(lines)-lastWords, 0):] {
+	for _, t := range lines[max(len(lines)-lastLines, 0):] {
 		done = done || p.doneLine(t)
 	}
 	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
@@ -44,9 +44,9 @@ func (p *phrases) outputFails(body string) (string, bool) {
 			rule, w = p.failLine(withoutSigns(t))
 		}
 		switch {
-		case w == strong && (!done || i >= len(lines)-lastWords):
+		case w == strong && (!done || i >= len(lines)-lastLines):
 			return rule, true
-		case w == weak && !done && (i >= len(lines)-lastWords || i == 0 && rule == "command"):
+		case w == weak && !done && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
 			return rule, true
 		case rule == "shell":
 			complaints++
@@ -72,7 +72,7 @@ func endsInTraceback(body string) bool {
 		}
 		after++
 	}
-	return after < lastWords
+	return after < lastLines
 }
 
 // isNodeCrash reports whether an exception ended a program of node: node prints the stack and, last,
@@ -121,7 +121,7 @@ func (p *phrases) doneLine(t string) bool {
 // endsInSuccess reports whether the last lines report a success.
 func (p *phrases) endsInSuccess(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
-	for range lastWords {
+	for range lastLines {
 		start := strings.LastIndexByte(body, '\n') + 1
 		if p.doneLine(plain(body[start:])) {
 			return true
@@ -180,7 +180,7 @@ func (c *shellCommand) hasOwnError(body string) bool {
 		if git && (strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "fatal: ")) {
 			return true
 		}
-		if n > 2 && n <= count-lastWords {
+		if n > 2 && n <= count-lastLines {
 			continue
 		}
 		if t := plain(line); c.phrases.isOwnError(t) && c.calls(t) {

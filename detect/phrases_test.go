@@ -105,7 +105,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 func knows(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
-		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
+		return fmt.Sprint(c.purpose, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
 			c.mayChange(), c.pressesKey(), p.classify(&c, result, 0))
 	}
 	switch kind, _, _ := strings.Cut(class, " "); {

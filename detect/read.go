@@ -28,29 +28,29 @@ func Read(r io.Reader, each func(Transcript) error) error { return read(r, each,
 
 // read is Read. Transcripts of JSON lines go to ahead instead of each, unless ahead is nil.
 func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
-	in := &reading{each: each, ahead: ahead, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
+	rd := &reading{each: each, ahead: ahead, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
 	if ahead != nil {
-		ahead.fault = in.lineFault
+		ahead.fault = rd.lineFault
 	}
-	if bom, _ := in.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = in.in.Discard(3)
+	if bom, _ := rd.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+		_, _ = rd.in.Discard(3)
 	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
 		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
-	err := in.all()
-	if failed := in.drain(); failed != nil {
+	err := rd.all()
+	if failed := rd.drain(); failed != nil {
 		err = failed
 	}
 	if errors.Is(err, errEmpty) {
 		return err
 	}
-	if err != nil && !in.stopped {
+	if err != nil && !rd.stopped {
 		err = fmt.Errorf("read transcripts: %w", err)
 	}
-	if len(in.moreFaults) > 0 {
-		in.faults = append(in.faults, errors.New(listLines(in.moreFaults)))
+	if len(rd.moreFaults) > 0 {
+		rd.faults = append(rd.faults, errors.New(listLines(rd.moreFaults)))
 	}
-	return errors.Join(append(in.faults, err)...)
+	return errors.Join(append(rd.faults, err)...)
 }
 
 var errEmpty = errors.New("the input is empty")
@@ -147,7 +147,7 @@ func (r *reading) between(c byte) error {
 		r.open.raw = r.open.raw[:0]
 	case c == '[':
 		if r.list != nil {
-			r.broken(r.list.start, errCut)
+			r.dropBroken(r.list.start, errCut)
 			r.skipLine = false
 		}
 		r.list = &list{start: r.line, messages: []byte(`{"messages":[`)}
@@ -156,16 +156,16 @@ func (r *reading) between(c byte) error {
 	case c == ']' && r.list != nil:
 		return r.endList()
 	case r.list != nil && r.list.comma:
-		r.broken(r.line, errors.New("a comma is missing between two elements"))
+		r.dropBroken(r.line, errors.New("a comma is missing between two elements"))
 	default:
-		r.broken(r.line, errors.New("the text does not begin with { or ["))
+		r.dropBroken(r.line, errors.New("the text does not begin with { or ["))
 	}
 	return nil
 }
 
-// broken reports a line that is not valid JSON, drops the open value, and skips the rest of the
+// dropBroken reports a line that is not valid JSON, drops the open value, and skips the rest of the
 // line.
-func (r *reading) broken(line int, why error) {
+func (r *reading) dropBroken(line int, why error) {
 	r.fault(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.open.starts {
 		r.fault(n, "", fmt.Errorf("the text is not JSON: %w", why))
@@ -243,10 +243,10 @@ func (r *reading) endList() error {
 // end reports a value or an array that the end of the text cuts.
 func (r *reading) end() error {
 	if r.open.depth > 0 {
-		r.broken(r.open.start, errCut)
+		r.dropBroken(r.open.start, errCut)
 	}
 	if r.list != nil {
-		r.broken(r.list.start, errors.New("the JSON array ends early"))
+		r.dropBroken(r.list.start, errors.New("the JSON array ends early"))
 	}
 	if !r.any {
 		return errEmpty

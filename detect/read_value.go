@@ -52,7 +52,7 @@ func (r *reading) resume(line []byte) {
 		r.open.starts = append(r.open.starts, r.line)
 		return
 	}
-	r.broken(r.open.start, errCut)
+	r.dropBroken(r.open.start, errCut)
 }
 
 var errCut = errors.New("the JSON value ends early")
@@ -67,7 +67,7 @@ func (r *reading) split(part []byte) error {
 			return nil
 		case r.open.inString:
 			if k = r.stringEnd(part, k); r.open.inString && part[len(part)-1] == '\n' {
-				r.broken(r.open.start, errors.New("a JSON string contains a line break"))
+				r.dropBroken(r.open.start, errors.New("a JSON string contains a line break"))
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case r.open.depth > 0:

@@ -117,7 +117,7 @@ func (j *judgedCall) outcome() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches the answer of isQuoted between calls. The items of the calls ascend.
+// promptQuotes caches the answer of isQuoted between calls. The items of the calls must ascend.
 type promptQuotes struct {
 	to     int // items before to are read
 	quotes bool

@@ -127,9 +127,9 @@ func longest(runs []string, s string) []string {
 	return runs
 }
 
-// literals returns values that every spelling of the arguments holds literally, with any budget. A text without the
-// values is another call. The search for literals is much cheaper than the canonical form, which
-// few calls need.
+// literals returns texts that occur in every spelling of the arguments, whatever the budgets. Arguments without
+// one of these texts belong to another call. The search for literals is much cheaper than the canonical form,
+// which few calls need.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -144,7 +144,7 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
 			cmd, _ := c.phrases.looseCommand(c.commandText())
-			if c.kind == kindExec {
+			if c.purpose == purposeExec {
 				cmd, _ = withoutOptions(cmd)
 			}
 			cmd, _ = c.phrases.spelling(cmd)

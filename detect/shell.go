@@ -41,8 +41,8 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		}
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
 		waits, polls := p.waiting(prog, args, depth)
-		looks := p.isReadOnly(prog, args)
-		c.readOnly, acts = c.readOnly && looks, acts || !looks && !polls
+		readOnly := p.isReadOnly(prog, args)
+		c.readOnly, acts = c.readOnly && readOnly, acts || !readOnly && !polls
 		c.waits, c.polls = c.waits || waits, c.polls || polls
 		if command.Inner {
 			continue

@@ -8,7 +8,7 @@ import (
 	"precept/internal/shell"
 )
 
-// spelling returns a command line in a form in which other spellings of the line are equal: without
+// spelling returns a command line in a form that other spellings of the line share: without
 // quotes, comments, wrappers (sudo, bash -c), the redirection of the error output, and filters of the
 // output at the end. where is the folder and the variables that the line sets for its commands. A line
 // with a here-document, a substitution or a loop stays as it is.
@@ -53,7 +53,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		return cmd, ""
 	}
 	var parts, set []string
-	filters := 0 // at the end
+	filters := 0 // number of filters at the end
 	for _, c := range line.Commands {
 		prog, args := p.program(c.Words)
 		if prog == "" {
@@ -118,8 +118,8 @@ func isKeyword(w string) bool {
 }
 
 // sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals
-// the same command without the setting, because the setting may persist in the shell. Most calls differ by
-// a literal of a, and need no canonical form.
+// the same command without the setting, because the setting may persist in the shell. Most pairs of
+// calls differ in a literal, so that the canonical form is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasKey {
 		other := &b.call.result

@@ -22,8 +22,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// sqlSpelling returns a statement of SQL in a form in which other spellings are equal: in small letters outside
-// of quotes, with single blanks, and without the semicolon. ok is false for another text.
+// sqlSpelling returns a statement of SQL in a form that other spellings share: in lower case outside of quotes,
+// with single blanks, and without the semicolon. ok is false for another text.
 func sqlSpelling(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -55,8 +55,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words of a statement that every spelling holds: words in small letters that are no words
-// of SQL.
+// sqlNames returns the words of a statement that every spelling holds: words in lower case that are no words of
+// SQL.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

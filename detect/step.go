@@ -19,8 +19,8 @@ type step struct {
 	callID    string
 	mediaHash uint64 // hash of the content that accompanies the text, in the result or after the result
 	warned    bool
-	written   bool // the result is text of a user message (wire.Result.InUserText)
-	own       bool // one item holds both the call and the result (wire.Result.WithCall)
+	inText    bool // the result is text of a user message (wire.Result.InUserText)
+	withCall  bool // one item holds both the call and the result (wire.Result.WithCall)
 	automatic bool // the agent ran a test without a call of the model
 
 	person bool
@@ -29,7 +29,7 @@ type step struct {
 	from   *wire.Request // the request with the text of the step, after drop
 }
 
-// drop drops the texts of a step that was judged. A text that is needed later is read from the request
+// drop removes the texts of a step that was judged. A text that is needed later is read from the request
 // again. Old steps keep the result of each judgement.
 func (s *step) drop(req *wire.Request) {
 	s.from = req
@@ -64,14 +64,15 @@ type personTurn struct {
 
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
-	key, sum, where          uint64
+	key, sum                 uint64
+	where                    uint64 // hash of the folder and the variables of a command, or of the file of an edit; 0: none
 	loose                    uint32 // looseKey, with the key
 	hasKey, hasSum, hasLoose bool
 	call                     callTraits
 	words                    []string // literals of the arguments
 	hasWords                 bool     // words are known
 	hasOutcome               bool     // the fields below are known
-	passes, hasPasses        bool     // the failure may end without a change
+	transient, hasTransient  bool     // the failure may end without a change
 	silent                   bool     // a shell command that did not report its success
 	timePassed               bool     // time passed: a wait between commands or inside of a command
 }
@@ -79,7 +80,7 @@ type stepMemo struct {
 // callTraits are the properties of a call without its result.
 type callTraits struct {
 	computed  bool
-	edit      bool // an editor changes a file; where is then the file
+	edit      bool // an editor changes a file, whose hash is stepMemo.where
 	exec      bool // runs a command
 	runs      bool // runs a test or a command that is not read-only
 	mayChange bool // may have side effects
@@ -92,9 +93,9 @@ func (s *step) toolCall() *toolCall {
 	if !s.memo.call.computed {
 		s.memo.call.computed = true
 		s.memo.call.mayChange = call.mayChange()
-		s.memo.call.edit, s.memo.call.exec = call.kind == kindEdit, call.kind == kindExec
-		s.memo.call.runs = call.kind == kindExec && !call.shell.readOnly || call.verifies() != ""
-		s.memo.call.repeats = call.kind == kindPlan || call.kind == kindWait || call.shell.waits || call.shell.polls ||
+		s.memo.call.edit, s.memo.call.exec = call.purpose == purposeEdit, call.purpose == purposeExec
+		s.memo.call.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
+		s.memo.call.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
 	return call
@@ -109,7 +110,7 @@ func (s *step) identity() uint64 {
 			if _, where := call.spelling(); where != "" {
 				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
 			}
-		} else if call.kind == kindEdit {
+		} else if call.purpose == purposeEdit {
 			s.memo.where = xxhash.Sum64String(call.path()) & 0xFFFF
 		}
 	}
@@ -161,10 +162,10 @@ func (s *step) outcome() Judgement {
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
 		s.memo.call.repeats = false
-	case call.kind == kindWait && v.Outcome == Error: // the wait failed, or timed out
+	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
-		s.memo.timePassed = call.kind == kindWait || call.shell.waits
+		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
 	}
 	s.memo.call.repeats = s.memo.call.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
 	return v
@@ -177,12 +178,12 @@ func (s *step) reopens() bool {
 	return s.memo.timePassed || s.memo.call.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// passes reports whether the failure of a step may end without a change.
-func (s *step) passes() bool {
-	if !s.memo.hasPasses {
-		s.memo.passes, s.memo.hasPasses = wording().isTransient(s.outcome(), s.text()), true
+// isTransient reports whether the failure of a step may end without a change.
+func (s *step) isTransient() bool {
+	if !s.memo.hasTransient {
+		s.memo.transient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
 	}
-	return s.memo.passes
+	return s.memo.transient
 }
 
 // result returns a hash of the result, without parts that differ between equal results.
@@ -248,10 +249,10 @@ func showsNoScreen(text string) bool {
 
 // mayChange reports whether a successful call may have changed the results of other calls.
 func (c *toolCall) mayChange() bool {
-	switch c.kind {
-	case kindEdit:
+	switch c.purpose {
+	case purposeEdit:
 		return true
-	case kindExec:
+	case purposeExec:
 		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
 			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.inList("program sets", part.prog) })
 		}
@@ -259,11 +260,11 @@ func (c *toolCall) mayChange() bool {
 			return c.writesFixes()
 		}
 		return true
-	case kindRead, kindSearch, kindPlan, kindWait:
+	case purposeRead, purposeSearch, purposePlan, purposeWait:
 		return false
-	case kindWeb:
+	case purposeWeb:
 		return c.nameMatches("gesture")
-	case kindOther:
+	case purposeOther:
 		// Tools that get, list or search change nothing; tools that update, book or send change state. A
 		// tool whose name has no such verb counts as read-only: if the call fails again in the same way,
 		// nothing has changed.

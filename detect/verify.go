@@ -36,7 +36,7 @@ func (c *toolCall) verifies() string {
 			kind = k
 		}
 	}
-	if kind != "" || c.kind != kindExec && c.kind != kindOther || !c.nameMatches("verifies") {
+	if kind != "" || c.purpose != purposeExec && c.purpose != purposeOther || !c.nameMatches("verifies") {
 		return kind
 	}
 	return c.phrases.verifies("tool", c.words...)

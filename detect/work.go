@@ -8,11 +8,9 @@ import (
 	"precept/internal/work"
 )
 
-// maxWork bounds the references of one request, maxWorkText the bytes of a result that are searched for
-// references, from the end of the result.
 const (
-	maxWork     = 32
-	maxWorkText = 256 << 10
+	maxWork     = 32        // references of one request
+	maxWorkText = 256 << 10 // bytes at the end of a result that are searched for references
 )
 
 // Work returns the commits, branches and pull requests that the new tool results of a request show.
@@ -93,7 +91,7 @@ func (s *workSearch) add(ref work.Ref, ok bool) {
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts
-	if len(parts) == 0 && (c.kind == kindExec || c.kind == kindWait || c.runsCode()) {
+	if len(parts) == 0 && (c.purpose == purposeExec || c.purpose == purposeWait || c.runsCode()) {
 		parts = c.phrases.analyseShell(literalCommands(c.command)).parts
 	}
 	if len(parts) == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // question is a session that a judge reads, with the notes to write. The judge's goroutine writes
-// got and err, and closes done. All other fields belong to the goroutine that walks over the
+// answer and err, and closes done. All other fields belong to the goroutine that walks over the
 // sessions.
 type question struct {
 	row        session.Row
@@ -29,8 +29,8 @@ type question struct {
 // ask starts a judge on a session while the walk continues. At the maximum of parallel questions
 // ask waits for the oldest, so that results are noted in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
-	if why := w.Distiller.o.Budget.stopReason(w.sum, len(w.judging.asked)); why != "" {
-		w.sum.Stopped = why
+	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.asked)); why != "" {
+		w.summary.Stopped = why
 		return errEnough
 	}
 	var inForce []*lesson.Lesson
@@ -101,8 +101,8 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 			w.reportFailure(q.session, &panicError{v, debug.Stack()})
 		}
 	}()
-	w.sum.Tokens += q.answer.Usage.Input + q.answer.Usage.Output
-	w.sum.Cost += w.Distiller.o.Budget.cost(q.answer.Usage)
+	w.summary.Tokens += q.answer.Usage.Input + q.answer.Usage.Output
+	w.summary.Cost += w.Distiller.o.Budget.cost(q.answer.Usage)
 	var broke *panicError
 	switch {
 	case q.err == nil:
@@ -125,15 +125,15 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 		return fmt.Errorf("the judge: %w", q.err)
 	}
 	w.judging.errors, w.judging.lastError = 0, nil
-	w.sum.Judged++
+	w.summary.Judged++
 	w.setOpinions(q.session, &q.next, q.answer.Opinions)
 	for i := range q.answer.Drafts {
 		d := &q.answer.Drafts[i]
-		w.sum.Candidates++
+		w.summary.Candidates++
 		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // the session is not noted as read
-			w.sum.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
+			w.summary.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
 			return errEnough
 		case err != nil:
 			return err
@@ -154,7 +154,7 @@ func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 		why = d.ofOneRun(s)
 	}
 	if why = cmp.Or(why, w.overbroad(d)); why != "" {
-		w.sum.refuse(d, "", why)
+		w.summary.refuse(d, "", why)
 		return nil
 	}
 	return w.propose(ctx, d)
@@ -162,7 +162,7 @@ func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 
 // reportFailure reports a session that could not be judged.
 func (w *work) reportFailure(s *Session, err error) {
-	w.sum.Failed++
+	w.summary.Failed++
 	w.Distiller.o.Failed(s.ID, err)
 }
 
@@ -176,7 +176,7 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 			continue
 		}
 		m.Opinions[slug], m.Texts[slug] = opinion, textOf(s.arms[i], l)
-		w.sum.Opinions++
+		w.summary.Opinions++
 	}
 }
 

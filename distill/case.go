@@ -101,7 +101,7 @@ type seenError struct {
 	kinds []detect.Kind
 }
 
-// newSighting begins a sighting of a kind of failure.
+// newSighting returns the sighting of a kind of failure in the session.
 func (r *reading) newSighting(c Case, seen seenError) *sighting {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
 	return &sighting{failure: c, testError: seen}
@@ -130,10 +130,10 @@ func (m *sighting) addRedoneEdit(r *reading, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
 	case followed && worked:
-		m.addFix(Fix{Kind: kindRedone})
+		m.addFix(Fix{Kind: fixRedone})
 		m.failure.Ended = 1
 	case followed:
-		m.addFailedFix(Fix{Kind: kindRedone})
+		m.addFailedFix(Fix{Kind: fixRedone})
 	case worked:
 		m.failure.Ended = 1
 	}
@@ -342,7 +342,7 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// best returns the fix that worked most often among the plausible fixes; of two, the more specific.
+// best returns the fix that worked most often among the plausible fixes; of two such fixes, the more specific.
 func (c *Case) best() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out CountedFix

@@ -32,14 +32,13 @@ type client struct {
 	noCache       atomic.Bool // the server refuses cache_control
 }
 
-// Limits of a reply, and of a wait that a server requests.
 const (
-	maxReply = 1 << 20
+	maxReply = 1 << 20 // bytes of a reply
 	// maxErrorBody is the part of an error's body that is redacted, before the cut to a line: a cut
 	// in the middle of a secret would hide the secret from the redactor.
 	maxErrorBody = 16 << 10
-	maxWait      = 5 * time.Minute
-	firstPause   = time.Second
+	maxWait      = 5 * time.Minute // maximum wait that a server requests
+	firstPause   = time.Second     // wait before the second attempt
 	maxTries     = 5
 )
 

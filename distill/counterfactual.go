@@ -137,15 +137,15 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 	return out
 }
 
-// Ways to redo a refused edit (known.Edit).
+// Ways to redo a refused edit (knownFailure.Edit).
 const (
 	editReread  = "reread"  // read the file again
 	editContext = "context" // give a longer text to replace, or ask for all occurrences
 )
 
-// kindRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known
+// fixRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known
 // failure.
-const kindRedone = "redone"
+const fixRedone = "redone"
 
 // redoneEdit returns the next edit of the same file after the refused edit i: whether the session
 // followed the advice before this edit, and whether the edit worked. ok is false without a next edit.

@@ -72,7 +72,7 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 		if !ok {
 			continue
 		}
-		h, ok := c.lesson()
+		h, ok := c.supportedFix()
 		if !ok || suspicious(c) {
 			continue
 		}
@@ -121,9 +121,9 @@ func suspicious(c *Case) bool {
 	return len(lesson.Suspicious(l)) > 0
 }
 
-// lesson returns the fix that a case supports, with its sessions. ok is false if the case supports
+// supportedFix returns the fix that a case supports, with its sessions. ok is false if the case supports
 // no fix.
-func (c *Case) lesson() (CountedFix, bool) {
+func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.best()
 	switch {
 	case c.Show != "" && wordList("vague").coverWords(c.Show): // the error has no specific word
@@ -214,8 +214,8 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
 	}
-	h := CountedFix{Kind: kindRedone}
-	if at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.Kind == kindRedone }); at >= 0 {
+	h := CountedFix{Kind: fixRedone}
+	if at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.Kind == fixRedone }); at >= 0 {
 		h = c.Fixes[at]
 	}
 	compared := c.comparison(&h)

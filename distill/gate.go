@@ -36,21 +36,21 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 		return l, err
 	}
 	if why != "" {
-		w.sum.addWaiting(l.Slug, why)
+		w.summary.addWaiting(l.Slug, why)
 		return l, nil
 	}
 	res, err := w.Distiller.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
-		w.sum.addWaiting(l.Slug, "the checks of the bank refuse the trial")
+		w.summary.addWaiting(l.Slug, "the checks of the bank refuse the trial")
 		return l, nil
 	case errors.Is(err, bank.ErrNoLesson):
 		return l, nil
 	case err != nil:
 		return l, err
 	}
-	w.sum.removeWaiting(l.Slug)
+	w.summary.removeWaiting(l.Slug)
 	return res.Lesson, nil
 }
 

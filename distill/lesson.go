@@ -14,7 +14,7 @@ import (
 // source is the value of Source in lessons of the distiller.
 const source = "distill"
 
-// lesson returns the file of a draft. The text does not depend on the number of sightings: an
+// lesson returns a draft as a lesson. The text does not depend on the number of sightings: an
 // approved text stays approved while the evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
@@ -50,7 +50,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// countAbove returns the number of sessions where it exceeds the number of references, otherwise 0.
+// countAbove returns the number of sessions, or 0 if the references name all of them.
 func countAbove(sessions, refs int) int {
 	if sessions > refs {
 		return sessions

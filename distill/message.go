@@ -52,7 +52,7 @@ func stableLine(headline string, rules *scanner) (best stableMessage) {
 	return best
 }
 
-// stable parses one line. special reports the name of an error.
+// stable parses one line, and reports whether the line has the name of an error.
 func stable(line string, rules *scanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.from = line, -1
@@ -96,7 +96,7 @@ type scanner struct {
 	from, to int // the present run; from is -1 without a run
 	words    int
 	special  bool
-	done     bool // the first sentence that reports an end: the rest may be anything
+	done     bool // a sentence has ended; the rest of the line is not read, because it may hold anything
 
 	public, own map[string]bool
 	scope       wordScope       // words of the organisation that count as public words
@@ -302,8 +302,8 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns the words of a call's short values, also the values as one word: an error that repeats them is
-// private to the session.
+// valueWords returns the words of a call's short values, also the values as one word: a word of an error that
+// repeats one of them is private to the session.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.values()

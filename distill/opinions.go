@@ -49,21 +49,21 @@ func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[stri
 	return all, nil
 }
 
-// sums are the opinions of a tenant's lessons, by text.
-type sums struct {
+// opinionSums are the opinions of a tenant's lessons, by text.
+type opinionSums struct {
 	all     map[string]report.Opinions
 	changed map[string]bool // since the last write
 }
 
 // recount subtracts the opinions of a session's last reading and adds the opinions of the new
 // reading, so that a continued session counts once.
-func (s *sums) recount(last, next *mark) {
+func (s *opinionSums) recount(last, next *mark) {
 	s.count(last, -1)
 	s.count(next, 1)
 }
 
 // count adds n times the opinions of a mark to the sums of the texts that the opinions are about.
-func (s *sums) count(m *mark, n int64) {
+func (s *opinionSums) count(m *mark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]
 		if text == "" { // the opinion was never summed
@@ -80,7 +80,7 @@ func (s *sums) count(m *mark, n int64) {
 }
 
 // write adds the changed sums to the notes.
-func (s *sums) write(notes map[string][]byte) error {
+func (s *opinionSums) write(notes map[string][]byte) error {
 	for text := range s.changed {
 		data, err := json.Marshal(s.all[text])
 		if err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 // An advice is dictated if the words of one of its sentences occur together in tool output before
-// the agent or a person uses the words. Words are compared by their first letters, as the letters
-// look. Phrases, not single words, decide: a file of ten pages holds most words of the language.
+// the agent or a person uses the words. Words are compared by their first letters, and letters
+// that look alike are equal. Phrases, not single words, decide: a file of ten pages holds most words of the language.
 
 // The limits of isDictated.
 const (
 	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
-	maxForeignWords   = 3  // words of a sentence that no coincidence explains
-	maxForeignInOrder = 2  // the same in an order ("always", "must"), and for most words of a short sentence
+	minForeignWords   = 3  // number of foreign words of a sentence that coincidence does not explain
+	minForeignInOrder = 2  // the number in an order ("always", "must"), or if most words of the sentence are foreign
 	keyLetters        = 5  // letters by which words are compared: connect, connection
 )
 
@@ -111,7 +111,7 @@ func contentOf(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the first letters of a word as the letters look.
+// wordKey returns the first letters of a word. Letters that look alike are replaced by one of them.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -179,7 +179,7 @@ func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 			inside[w.key]++
 		}
 		hits := len(inside)
-		if hits >= maxForeignWords || orders > 0 && hits >= maxForeignInOrder || 2*hits > len(s.keys) && hits >= min(maxForeignInOrder, len(s.keys)) {
+		if hits >= minForeignWords || orders > 0 && hits >= minForeignInOrder || 2*hits > len(s.keys) && hits >= min(minForeignInOrder, len(s.keys)) {
 			return true
 		}
 	}

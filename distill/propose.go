@@ -39,11 +39,10 @@ func (w *work) testTriggers(d *Draft) bool {
 	return fired && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Other errors that a trigger may match by mistake: a share of the known kinds, and a minimum
-// number.
+// Limits of the errors of other cases that a trigger may match; the larger of both applies.
 const (
-	strayShare = 0.03
-	strayFree  = 3
+	strayShare = 0.03 // share of the errors
+	strayFree  = 3    // number of errors
 )
 
 // fires reports whether a trigger matches the draft's own errors, as far as available, and whether
@@ -74,7 +73,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
 	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
-			w.sum.refuse(d, "", "an equal lesson is archived")
+			w.summary.refuse(d, "", "an equal lesson is archived")
 			return nil
 		}
 	}
@@ -89,20 +88,20 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		case kind != duplicate:
 			continue
 		case old.State == lesson.Rejected:
-			w.sum.refuse(d, "", "an equal lesson was rejected")
+			w.summary.refuse(d, "", "an equal lesson was rejected")
 			return nil
 		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
-			w.sum.refuse(d, "", "an equal lesson is archived, superseded or expired")
+			w.summary.refuse(d, "", "an equal lesson is archived, superseded or expired")
 			return nil
 		}
 		return w.cite(ctx, d, old)
 	}
 	if against := w.book.Contradicts(l); len(against) > 0 {
 		d.Contradicts = against[0].Slug
-		w.sum.Contradictions++
+		w.summary.Contradictions++
 	}
 	if w.Distiller.o.DryRun {
-		w.sum.add(d, string(lesson.Quarantined))
+		w.summary.add(d, string(lesson.Quarantined))
 		w.replace(l)
 		return nil
 	}
@@ -124,9 +123,9 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
-		w.sum.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
+		w.summary.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
 	case errors.Is(err, bank.ErrTooMany), errors.Is(err, bank.ErrTenantLessons):
-		w.sum.refuse(d, "", "too many lessons were written within the hour, or wait for approval; the draft is proposed again later")
+		w.summary.refuse(d, "", "too many lessons were written within the hour, or wait for approval; the draft is proposed again later")
 		return errFull
 	case err != nil:
 		return err
@@ -134,7 +133,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 		if res.Lesson, err = w.admit(ctx, d, res.Lesson, refs); err != nil {
 			return err
 		}
-		w.sum.add(d, string(res.Lesson.State))
+		w.summary.add(d, string(res.Lesson.State))
 		w.replace(res.Lesson)
 	}
 	return nil
@@ -148,8 +147,8 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 			fresh = append(fresh, e)
 		}
 	}
-	w.sum.Merged++
-	w.sum.MergedInto = append(w.sum.MergedInto, old.Slug)
+	w.summary.Merged++
+	w.summary.MergedInto = append(w.summary.MergedInto, old.Slug)
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}

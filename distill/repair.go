@@ -101,7 +101,7 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
 }
 
-// changedCall returns the difference of the call of the same tool that worked.
+// changedCall returns the fix by which the call t, which worked, differs from the failed call s of the same tool.
 func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false

@@ -39,7 +39,8 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// runs reports whether the command is another command after a wrapper: poetry run pytest.
+// runs reports whether the command runs the command o by a wrapper, such as poetry run pytest. by is the wrapper
+// with the program.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {

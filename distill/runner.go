@@ -130,17 +130,17 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, sum: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, summary: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}
-	judging, stop := context.WithCancel(ctx)
+	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judging, r) })
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judgeCtx, r) })
 	if err != nil && !errors.Is(err, errEnough) {
 		stop()
 	}
-	err = w.drain(judging, err)
+	err = w.drain(judgeCtx, err)
 	if err != nil && !errors.Is(err, errEnough) {
 		return errors.Join(fmt.Errorf("distill: %w", err), w.flush(context.WithoutCancel(ctx)))
 	}

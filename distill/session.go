@@ -21,7 +21,7 @@ type Ref struct {
 
 // independentOf reports whether two sessions are independent sightings: two sessions, not of one run, of two
 // credentials. A caller chooses names, words and times, but not the credential of another caller.
-// Credentials that meet in one session belong to one caller.
+// Credentials that occur in one session belong to one caller.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false

@@ -20,14 +20,14 @@ type work struct {
 	Distiller     *Distiller
 	tenant, claim string
 	orgWords      bool // the store has one tenant: a lesson may use the own words of the tenant
-	sum           *Summary
+	summary       *Summary
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases         map[string]*Case
 	changed       map[string]*Case // changed since the last write
 	errors        map[string][]seenError
 	marks         map[session.ID][]byte
-	sums          sums
+	opinionSums   opinionSums
 	support       map[string]support // changed since the last write, by lesson
 	judging       judging
 	traffic       []captured // captured sessions, for testing the triggers of a model
@@ -67,7 +67,7 @@ func (w *work) readNotes(ctx context.Context) error {
 		return fmt.Errorf("distill: read the archived lessons: %w", err)
 	}
 	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
-	if w.sums.all, err = ReadOpinions(ctx, w.Distiller.o.Notes, w.tenant); err != nil {
+	if w.opinionSums.all, err = ReadOpinions(ctx, w.Distiller.o.Notes, w.tenant); err != nil {
 		return fmt.Errorf("distill: read the opinions: %w", err)
 	}
 	if err := w.readTraffic(ctx); err != nil {
@@ -91,7 +91,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	if w.Distiller.o.Select.Settled && !r.Closed {
 		return nil
 	}
-	w.sum.Read++
+	w.summary.Read++
 	if w.Distiller.o.Progress != nil {
 		w.Distiller.o.Progress(1)
 	}
@@ -103,7 +103,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
 	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
-		w.sum.Unchanged++
+		w.summary.Unchanged++
 		return nil
 	}
 	s, err := w.load(ctx, r)
@@ -117,9 +117,9 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
 	switch {
 	case hash == last.Hash:
-		w.sum.Unchanged++
+		w.summary.Unchanged++
 	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.hasTrouble():
-		w.sum.Untroubled++
+		w.summary.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
 	default:
@@ -130,7 +130,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 
 // writeMarks writes the marks of a session.
 func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
-	w.sums.recount(last, next)
+	w.opinionSums.recount(last, next)
 	marks[w.judgeName()] = *next
 	data, err := json.Marshal(marks)
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 		}
 	}()
 	r := prepare(s, w.orgWords)
-	w.sum.Judged++
+	w.summary.Judged++
 	for _, c := range append(r.failures(), r.personSightings()...) {
 		w.addToCase(&c.failure, m)
 		if len(w.errors[c.failure.Key]) < 3 && len(w.errors) < 4096 {
@@ -258,7 +258,7 @@ func (w *work) flush(ctx context.Context) error {
 		}
 		notes["case|"+key] = data
 	}
-	if err := w.sums.write(notes); err != nil {
+	if err := w.opinionSums.write(notes); err != nil {
 		return err
 	}
 	for slug, s := range w.support {
@@ -282,7 +282,7 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks = map[session.ID][]byte{}
-	w.changed, w.sums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
+	w.changed, w.opinionSums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
 	return nil
 }
 
@@ -304,10 +304,10 @@ func (w *work) proposeGrown(ctx context.Context) error {
 			continue
 		}
 		if d.Comparison.isIneffective() {
-			w.sum.addNotProposed(&d)
+			w.summary.addNotProposed(&d)
 			continue // the cases stay open: later sessions may decide otherwise
 		}
-		w.sum.Candidates++
+		w.summary.Candidates++
 		switch err := w.propose(ctx, &d); {
 		case errors.Is(err, errFull):
 			continue // the cases stay open

@@ -24,8 +24,8 @@ func (st *settling) ref() session.Ref {
 	return session.Ref{Tenant: st.settlement.Tenant, ID: st.settlement.ID}
 }
 
-// settle writes the samples first and moves the counters second. After a crash in between both are
-// repeated; samples are idempotent by their id.
+// settle writes the samples first and moves the counters second. After a crash between the two steps, the next pass
+// repeats both: a sample that is written again replaces the sample with the same id.
 func (c *closer) settle(ctx context.Context, work []*settling) {
 	if len(work) == 0 {
 		return

@@ -29,8 +29,8 @@ type SessionQuery struct {
 	Session      string    // name or id of one session; all fields but Tenant are then ignored
 
 	Agent, Model string   // the whole name; upper and lower case are equal
-	Lesson       string   // slug of a lesson that matched; with Arm, of a lesson in this arm
-	Arm          string   // one of Arms: the state of Lesson, or of any lesson
+	Lesson       string   // slug of a lesson that matched; with Fate, of a lesson with this fate
+	Fate         string   // one of Fates: of Lesson, or of any lesson
 	Run          string   // the whole name of the run or of the parent session
 	ToolName     string   // the whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
@@ -57,17 +57,19 @@ func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
 
-// Arms returns the states of a lesson in a session.
-func Arms() []string { return []string{ArmMatched, ArmTreated, ArmInjected, ArmWithheld, ArmControl} }
+// Fates returns the fates of a lesson by which a query selects sessions.
+func Fates() []string {
+	return []string{FateMatched, FateTreated, FateInjected, FateWithheld, FateControl}
+}
 
-// The states of a lesson in a session. A lesson that matched is in one of the other arms, or was not
-// picked.
+// The fates of a lesson by which a query selects sessions. A matched lesson also has one of the other fates, or was
+// not picked.
 const (
-	ArmMatched  = "matched"
-	ArmTreated  = "treated" // matched in a session that is no control session
-	ArmInjected = "injected"
-	ArmWithheld = "withheld"
-	ArmControl  = "control"
+	FateMatched  = "matched"
+	FateTreated  = "treated" // matched in a session that is no control session
+	FateInjected = "injected"
+	FateWithheld = "withheld"
+	FateControl  = "control"
 )
 
 // The verdicts on sessions in addition to the quality labels.
@@ -190,7 +192,7 @@ func rowLimit(limit int) int {
 
 // filters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) filters() bool {
-	return q.Agent+q.Model+q.Lesson+q.Arm+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag != "" ||
+	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag != "" ||
 		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
 }
 
@@ -217,7 +219,7 @@ func (q *SessionQuery) matches(x *SessionItem) bool {
 		}
 	}
 	switch {
-	case q.Lesson+q.Arm != "" && !x.inArm(q.Lesson, q.Arm),
+	case q.Lesson+q.Fate != "" && !x.hasFate(q.Lesson, q.Fate),
 		q.Loops && x.Loops == 0,
 		q.MinReward != nil && (x.Reward == nil || *x.Reward < *q.MinReward),
 		q.MaxReward != nil && (x.Reward == nil || *x.Reward > *q.MaxReward):

@@ -136,7 +136,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 		counts[i], withoutOwn[i] = map[string]int{}, withoutText.without(i)
 	}
 	anyLesson, lessons := withoutText, map[string]*LessonFacet{}
-	anyLesson.Lesson, anyLesson.Arm = "", ""
+	anyLesson.Lesson, anyLesson.Fate = "", ""
 	anyLoops := withoutText
 	anyLoops.Loops = false
 	for n := range r.Sessions {

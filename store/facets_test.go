@@ -31,7 +31,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Arm: store.ArmWithheld}} {
+	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		f := recent.Facets(&q)
 		same(t, "counted", f.Counted, len(r.browse(q).Sessions))
@@ -46,9 +46,9 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 			same(t, "tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, l := range f.Lessons {
-			for arm, n := range map[string]int{store.ArmMatched: l.Matched, store.ArmInjected: l.Injected, store.ArmWithheld: l.Withheld, store.ArmControl: l.Control} {
+			for arm, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
-				by.Lesson, by.Arm = l.Slug, arm
+				by.Lesson, by.Fate = l.Slug, arm
 				same(t, "lesson "+arm, len(r.browse(by).Sessions), n)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 type feedbackSets interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)
+	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
 // touched is the set of sessions whose reward the learner must compute again.
@@ -217,8 +217,8 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 			byTenant[e.Tenant][e.Key] = e.ID
 		}
 	}
-	for tenant, owners := range byTenant {
-		if err := f.joinAll(ctx, tenant, owners); err != nil {
+	for tenant, sessions := range byTenant {
+		if err := f.joinAll(ctx, tenant, sessions); err != nil {
 			return err
 		}
 	}
@@ -227,14 +227,14 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 
 // joinAll joins the feedback that is parked under keys. The feedback of a key at which the backend
 // panics stays parked.
-func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
+func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := f.guard.Err(label.StepUnpark, func() (err error) {
-		joined, err = f.be.Join(ctx, tenant, owners)
+		joined, err = f.be.Join(ctx, tenant, sessions)
 		return f.countFull(err)
 	})
-	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
-		for key, id := range owners {
+	if errors.Is(err, guard.ErrPanicked) && len(sessions) > 1 {
+		for key, id := range sessions {
 			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
 				return err
 			}

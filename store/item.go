@@ -51,20 +51,20 @@ type SessionItem struct {
 	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
 }
 
-// inArm reports whether a lesson has the state arm in the session (see Arms). An empty slug means any
-// lesson, and an empty arm means any state.
-func (x *SessionItem) inArm(slug, arm string) bool {
+// hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
+// fate means any fate.
+func (x *SessionItem) hasFate(slug, fate string) bool {
 	list := x.Matched
-	switch arm {
-	case ArmTreated:
+	switch fate {
+	case FateTreated:
 		if x.Control {
 			return false
 		}
-	case ArmInjected:
+	case FateInjected:
 		list = x.Injected
-	case ArmWithheld:
+	case FateWithheld:
 		list = x.Withheld
-	case ArmControl:
+	case FateControl:
 		if !x.Control {
 			return false
 		}
@@ -75,7 +75,7 @@ func (x *SessionItem) inArm(slug, arm string) bool {
 	if slug == "" {
 		return len(list) > 0
 	}
-	return slices.Contains(list, slug) || arm == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
+	return slices.Contains(list, slug) || fate == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
 }
 
 // items converts stored sessions to items of a list. A session of a run, or of a parent session, has the

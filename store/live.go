@@ -15,8 +15,8 @@ const (
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute // time since the last use after which a session leaves memory
 	reservedShare   = 16               // 1/reservedShare of the places is reserved for sessions that continue
-	sweepLooks      = 4096             // maximum number of sessions that one sweep examines
-	addLooks        = 16               // maximum number of sessions that one addition examines
+	sweepExamined   = 4096             // maximum number of sessions that one sweep examines
+	addExamined     = 16               // maximum number of sessions that one addition examines
 )
 
 // live holds the sessions in memory, never more than a limit, in the order of their last use. A
@@ -121,7 +121,7 @@ func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *
 	defer l.mu.Unlock()
 	s := l.byID[rec.Identity.ID]
 	if s == nil {
-		l.evict(addLooks, l.newLimit()-1, time.Time{}, p)
+		l.evict(addExamined, l.newLimit()-1, time.Time{}, p)
 		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.newLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
 			return nil
 		}
@@ -147,14 +147,14 @@ func (l *live) room(tenant string, p progress) label.Reason {
 	if l.tenantIsFull(tenant, p) {
 		return label.ExcludedTenant
 	}
-	if l.evict(addLooks, l.newLimit()-1, time.Time{}, p); len(l.byID) >= l.newLimit() {
+	if l.evict(addExamined, l.newLimit()-1, time.Time{}, p); len(l.byID) >= l.newLimit() {
 		return label.ExcludedBusy
 	}
 	return ""
 }
 
 // tenantIsFull reports whether a tenant has its limit of sessions in memory. At the limit, tenantIsFull
-// first examines the addLooks least recently used sessions of the tenant, and evicts stored ones. The
+// first examines the addExamined least recently used sessions of the tenant, and evicts stored ones. The
 // caller holds mu.
 func (l *live) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
@@ -162,7 +162,7 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 		return false
 	}
 	e := order.Back()
-	for looks := addLooks; e != nil && looks > 0 && order.Len() >= l.tenantLimit; looks-- {
+	for looks := addExamined; e != nil && looks > 0 && order.Len() >= l.tenantLimit; looks-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		if s.pins.Load() > 0 {
@@ -182,7 +182,7 @@ func (l *live) newLimit() int { return l.limit - l.limit/reservedShare }
 func (l *live) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.evict(sweepLooks, l.newLimit(), now.Add(-idleAfter), p)
+	l.evict(sweepExamined, l.newLimit(), now.Add(-idleAfter), p)
 }
 
 // progress holds the numbers of the flushes whose sessions may leave memory.

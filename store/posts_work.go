@@ -99,7 +99,7 @@ func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.
 // is a *WorkError if no session showed a reference, or if several commits begin with a short hash.
 func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
-		ids, err := f.owners(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
+		ids, err := f.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
 		if err != nil {
 			return nil, err
 		}
@@ -134,9 +134,9 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 	return list, nil
 }
 
-// owners returns the sessions of a key, newest first: the sessions of keys in memory, then the sessions
+// sessionsWithEcho returns the sessions of a key, newest first: the sessions of keys in memory, then the sessions
 // of keys in the backend.
-func (f *poster) owners(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
+func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	ids := f.changes.findAll(key)
 	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {

@@ -59,7 +59,7 @@ type PickItem struct {
 	Trial      string  `json:"trial,omitempty"`
 }
 
-// Fate is the state of one lesson in one session (injected, withheld, ...) with the reason of the state.
+// Fate is the state of one lesson in one session (injected, withheld, ...), with its reason.
 type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
@@ -68,7 +68,7 @@ type Fate struct {
 	Turn       int     `json:"turn,omitempty"`
 }
 
-// The states of a Fate in addition to ArmInjected, ArmWithheld and ArmControl.
+// The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.
 const (
 	NotPicked  = "not_picked"
 	NotMatched = "not_matched"
@@ -80,7 +80,7 @@ func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 	for _, slug := range x.Matched {
 		f := Fate{Slug: slug, State: NotPicked}
 		if x.Control {
-			f.State = ArmControl
+			f.State = FateControl
 		}
 		for i := range a.Matched {
 			if a.Matched[i].Arm.Slug() == slug {
@@ -88,9 +88,9 @@ func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 			}
 		}
 		if p, ok := a.Pick(slug); ok {
-			f.State, f.Why, f.Propensity, f.Turn = ArmWithheld, "", p.Propensity, p.Turn
+			f.State, f.Why, f.Propensity, f.Turn = FateWithheld, "", p.Propensity, p.Turn
 			if p.Injected {
-				f.State = ArmInjected
+				f.State = FateInjected
 			}
 		}
 		out = append(out, f)

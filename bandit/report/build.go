@@ -34,7 +34,7 @@ func Build(in Input) Report {
 	r.SRM, r.Reporting = check(coinsLog(g.Strata), b.alarm), reporting(g, b.alarm)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b.claim, b.nextClaim = b.claims(rows)
-	b.trials, r.Looks = b.looks(rows)
+	b.trials, r.PlannedTrials = b.plannedTrials(rows)
 	b.observed = b.outcomes(rows)
 	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
@@ -118,7 +118,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	r.Advice = r.Verdict.Advice()
-	b.need(&r, s, all, p, r.picksToLook(l))
+	b.need(&r, s, all, p, r.picksToEvaluation(l))
 	r.Note = r.note(s)
 	b.expect(&r, s)
 	if r.Verdict == Invalid {

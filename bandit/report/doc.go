@@ -3,7 +3,7 @@
 // needs.
 //
 // The input is in input.go, the result in report.go. Build (build.go) makes a row of each lesson:
-// the interval (interval.go), the checks of the coins (ratio.go), the planned trials (looks.go),
+// the interval (interval.go), the checks of the coins (ratio.go), the planned trials (planned.go),
 // the verdict (verdict.go), and the expected time of a verdict (expect.go). For people a report is
 // written as a table (table.go), as the derivation of a row (explain.go), and as the cost of a
 // trial (forecast.go). A Survey (survey.go) explores, and makes no verdict.

@@ -31,7 +31,7 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 		v := all.variance()
 		err := math.Sqrt(v / all.n)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.OneLook, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion())
+		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.PlannedWidth(all.n, v)), new(all.exclusion())
 	}
 	e.Smallest = math.Exp(-math.Max(excluded(s)))
 	e.ClaimBar = requiredP(e.Smallest, b.claim, b.nextClaim)
@@ -100,7 +100,7 @@ func (r *Row) explanation() []string {
 				*e.Variance, 100**e.Error, *e.Score, r.centres(),
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
-				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
+				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.PlannedHalf),
 			fmt.Sprintf(
 				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
 				*e.P, trial.ClaimSide, e.Smallest, e.ClaimBar,
@@ -116,8 +116,8 @@ func (r *Row) explanation() []string {
 	if r.AllSessions != nil {
 		out = append(out, "  all       "+r.AllSessions.Sentence())
 	}
-	for i := range r.Looks {
-		out = append(out, "  look      "+r.Looks[i].text())
+	for i := range r.PlannedTrials {
+		out = append(out, "  look      "+r.PlannedTrials[i].text())
 	}
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())

@@ -183,7 +183,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 			for what, x := range map[string][2]float64{
 				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
 				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.Half, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.Half}, "hi": {*row.Hi, mean + *e.Half},
-				"one look": {*e.OneLook, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.Exclusion(mean, n, s2, 1000)},
+				"one look": {*e.PlannedHalf, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.Exclusion(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
 				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
@@ -218,7 +218,7 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 				want = report.ProvenHelps
 			case 1/row.EHarms <= e.ProofBar:
 				want = report.ProvenHarms
-			case len(row.Looks) > 0 && row.Looks[0].Taken && *row.Looks[0].P <= 0.05:
+			case len(row.PlannedTrials) > 0 && row.PlannedTrials[0].Taken && *row.PlannedTrials[0].P <= 0.05:
 				want = report.TrialHelps
 			case e.Smallest <= e.ClaimBar && *row.Effect > 0:
 				want = report.Helps

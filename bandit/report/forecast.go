@@ -24,26 +24,26 @@ type Goal struct {
 
 // Forecast is the cost of a planned trial, computed before the start.
 type Forecast struct {
-	Slug     string        `json:"slug"`
-	Outcome  string        `json:"outcome,omitempty"` // empty: the reward
-	Picks    int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
-	Epsilon  float64       `json:"epsilon"`
-	Detect   float64       `json:"detect"` // effect that the trial finds with this power
-	Power    float64       `json:"power"`
-	Level    float64       `json:"level"`      // level of the test, corrected for the other planned trials
-	Looks    int           `json:"looks"`      // planned trials, including this one
-	Variance float64       `json:"variance"`   // variance of a reward around the expectation of its session
-	Width    float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
-	Anytime  float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
-	Sessions int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
-	PerWeek  float64       `json:"picks_per_week"`
-	Days     *float64      `json:"days"`         // at the present rate; null: no picks
-	Withheld float64       `json:"withheld"`     // sessions without the lesson
-	Reward   float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
-	Extra    float64       `json:"reward_extra"` // part of the cost that the trial adds
-	Believed float64       `json:"believed"`     // effect that the cost assumes
-	Tokens   int64         `json:"tokens"`       // injected tokens
-	Running  *PlannedTrial `json:"running,omitempty"`
+	Slug          string        `json:"slug"`
+	Outcome       string        `json:"outcome,omitempty"` // empty: the reward
+	Picks         int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
+	Epsilon       float64       `json:"epsilon"`
+	Detect        float64       `json:"detect"` // effect that the trial finds with this power
+	Power         float64       `json:"power"`
+	Level         float64       `json:"level"`      // level of the test, corrected for the other planned trials
+	PlannedTrials int           `json:"looks"`      // planned trials, including this one
+	Variance      float64       `json:"variance"`   // variance of a reward around the expectation of its session
+	Width         float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
+	Anytime       float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
+	Sessions      int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
+	PerWeek       float64       `json:"picks_per_week"`
+	Days          *float64      `json:"days"`         // at the present rate; null: no picks
+	Withheld      float64       `json:"withheld"`     // sessions without the lesson
+	Reward        float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
+	Extra         float64       `json:"reward_extra"` // part of the cost that the trial adds
+	Believed      float64       `json:"believed"`     // effect that the cost assumes
+	Tokens        int64         `json:"tokens"`       // injected tokens
+	Running       *PlannedTrial `json:"running,omitempty"`
 }
 
 // usualPower is the power of a trial whose goal has none.
@@ -86,10 +86,10 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
 	// The level by Benjamini and Hochberg, with all other planned trials unchanged.
-	level := trial.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
+	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
 		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
-		Level: level, Looks: r.Looks.Planned + 1,
+		Level: level, PlannedTrials: r.PlannedTrials.Planned + 1,
 		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
 	}
 	o, hasOutcome := trial.ParseOutcome(g.Outcome)
@@ -116,9 +116,9 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if relative {
 		f.Width, f.Anytime = trial.Change(f.Width)/100, trial.Change(f.Anytime)/100
 	}
-	for i := range row.Looks {
-		if !row.Looks[i].Taken && row.Trial == running {
-			f.Running = &row.Looks[i]
+	for i := range row.PlannedTrials {
+		if !row.PlannedTrials[i].Taken && row.Trial == running {
+			f.Running = &row.PlannedTrials[i]
 		}
 	}
 	return f, nil
@@ -140,7 +140,7 @@ func (r *Report) current(slug string) *Row {
 // costs.
 func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = trial.LookWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
+	f.Width, f.Anytime = trial.PlannedWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
 	share := 1.0 // share of the picks with a reward
 	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
@@ -177,7 +177,7 @@ func (f *Forecast) Text() []string {
 		),
 		fmt.Sprintf(
 			"The trial finds %s of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
-			object, 100*f.Detect, 100*f.Power, f.Level, f.Looks,
+			object, 100*f.Detect, 100*f.Power, f.Level, f.PlannedTrials,
 		),
 		fmt.Sprintf(
 			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",

@@ -122,9 +122,9 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	in := kinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
-	if err != nil || f.Looks != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
+	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("got f %+v, error %v, want no error, Looks = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", f, err)
+		t.Fatalf("got f %+v, error %v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("%d picks, want %d", f.Picks, want)

@@ -203,7 +203,7 @@ func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Findin
 	if !all.shown() {
 		return NotProven
 	}
-	for _, l := range slices.Backward(r.Looks) {
+	for _, l := range slices.Backward(r.PlannedTrials) {
 		if f := Finding(l.Verdict); l.Outcome == o.String() && f.Proven() {
 			return f
 		}

@@ -154,8 +154,8 @@ func TestTrialOnRecurrence(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: l})
 	row := &got.Lessons[0]
-	look := row.Looks[0]
-	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.Looks.Proven != 1 || row.Trial != "ended" {
+	look := row.PlannedTrials[0]
+	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
 		t.Errorf("got the planned evaluation %+v, want taken with the verdict prevents; the row is %+v, want an ended trial", look, row)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {

@@ -28,21 +28,21 @@ const (
 
 // Report is the response of GET /api/report. Effects are in units of reward: 0.05 is 5 points.
 type Report struct {
-	GeneratedAt      time.Time `json:"generated_at"`
-	RewardDefinition string    `json:"reward_definition"`
-	Elsewhere        []Counted `json:"other_definitions,omitempty"` // sessions that are not in these numbers
-	Objective        string    `json:"objective"`                   // objective at the time of the report; effects are effects of the holdout for any objective
-	Holdout          string    `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
-	Tenant           string    `json:"tenant,omitempty"`
-	Window           string    `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
-	Provisional      bool      `json:"provisional,omitempty"` // open sessions are included
-	ClaimError       float64   `json:"claim_error"`           // measured error rate of the rows called helps or harms
-	Global           Global    `json:"global"`
-	SRM              SRM       `json:"srm"`
-	Reporting        Reporting `json:"reporting"`
-	Looks            Looks     `json:"looks"`          // planned trials of all lessons
-	Open             *Open     `json:"open,omitempty"` // sessions that do not count yet
-	Lessons          []Row     `json:"lessons"`
+	GeneratedAt      time.Time     `json:"generated_at"`
+	RewardDefinition string        `json:"reward_definition"`
+	Elsewhere        []Counted     `json:"other_definitions,omitempty"` // sessions that are not in these numbers
+	Objective        string        `json:"objective"`                   // objective at the time of the report; effects are effects of the holdout for any objective
+	Holdout          string        `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
+	Tenant           string        `json:"tenant,omitempty"`
+	Window           string        `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
+	Provisional      bool          `json:"provisional,omitempty"` // open sessions are included
+	ClaimError       float64       `json:"claim_error"`           // measured error rate of the rows called helps or harms
+	Global           Global        `json:"global"`
+	SRM              SRM           `json:"srm"`
+	Reporting        Reporting     `json:"reporting"`
+	PlannedTrials    PlannedTrials `json:"looks"`          // planned trials of all lessons
+	Open             *Open         `json:"open,omitempty"` // sessions that do not count yet
+	Lessons          []Row         `json:"lessons"`
 }
 
 // Open describes the open sessions of the tenant, which the report does not include.
@@ -176,7 +176,7 @@ type Row struct {
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
 	CachedChange   *float64       `json:"cached_change"`   // difference of the shares: causal, by the coins
 	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
-	Looks          []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
+	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
 	Next           string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
 	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
@@ -238,7 +238,7 @@ type Explanation struct {
 	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)
 	Score        *float64     `json:"z_score"` // effect / error
 	Half         *float64     `json:"half"`    // half-width of the interval that is valid at any time
-	OneLook      *float64     `json:"one_look"`
+	PlannedHalf  *float64     `json:"one_look"`
 	P            *float64     `json:"p"`               // level at which this interval would exclude 0
 	Smallest     float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
 	ProofBar     float64      `json:"proof_bar"`       // p at which the row is certain to be proven
@@ -267,10 +267,10 @@ type Opinions struct {
 	Contradicted int64 `json:"contradicted"`
 }
 
-// Looks is the correction of the planned trials for the words "proven in trial". Each planned trial
+// PlannedTrials is the correction of the planned trials for the words "proven in trial". Each planned trial
 // is a separate test, so the level applies to the whole list: at most one in twenty of the rows
 // called so may be wrong.
-type Looks struct {
+type PlannedTrials struct {
 	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
 	Taken   int     `json:"taken"`
 	Proven  int     `json:"proven"`

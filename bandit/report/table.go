@@ -289,8 +289,8 @@ func (t table) notes(r Row) {
 	if r.WhatIf != nil {
 		notes = append(notes, r.WhatIf.text())
 	}
-	for i := range r.Looks {
-		notes = append(notes, r.Looks[i].text())
+	for i := range r.PlannedTrials {
+		notes = append(notes, r.PlannedTrials[i].text())
 	}
 	if r.Next != "" {
 		notes = append(notes, r.Next)
@@ -366,10 +366,10 @@ func (t table) foot(r Report, shown []Row) {
 	if r.Global.MeasuredRules > 0 {
 		t.sentence("%s", r.Global.RulesNote())
 	}
-	if r.Looks.Planned > 0 {
+	if r.PlannedTrials.Planned > 0 {
 		t.sentence(
 			"Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.",
-			r.Looks.Planned, r.Looks.Taken,
+			r.PlannedTrials.Planned, r.PlannedTrials.Taken,
 		)
 	}
 	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)

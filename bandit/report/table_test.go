@@ -88,7 +88,7 @@ func alarming() report.Report {
 	r := report.Build(fleet())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
-	r.Looks = report.Looks{Planned: 4, Taken: 2, Proven: 1}
+	r.PlannedTrials = report.PlannedTrials{Planned: 4, Taken: 2, Proven: 1}
 	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
 	look := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
 	early, young, taken, thin := look, look, look, look
@@ -100,12 +100,12 @@ func alarming() report.Report {
 	for i := range r.Lessons {
 		switch row := &r.Lessons[i]; row.Slug {
 		case "quote-the-path":
-			row.Looks, row.Trial, row.Next = []report.PlannedTrial{thin, taken}, "ended", "the lesson stays active"
+			row.PlannedTrials, row.Trial, row.Next = []report.PlannedTrial{thin, taken}, "ended", "the lesson stays active"
 			row.RefusedWith, row.RefusedWithout = 3, 1
 		case "brand-new":
-			row.Looks, row.Trial, row.State = []report.PlannedTrial{young}, "running", "shown otherwise"
+			row.PlannedTrials, row.Trial, row.State = []report.PlannedTrial{young}, "running", "shown otherwise"
 		case "rebase-before-push":
-			row.Looks, row.Trial = []report.PlannedTrial{early}, "reached"
+			row.PlannedTrials, row.Trial = []report.PlannedTrial{early}, "reached"
 		case "read-it-twice":
 			row.Weeks = weeks(1.4)
 		case "say-please":

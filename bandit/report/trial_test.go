@@ -58,23 +58,23 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			if row.Slug != x.slug {
 				continue
 			}
-			l := row.Looks[0]
+			l := row.PlannedTrials[0]
 			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
 				t.Errorf(`%s: got the trial %q, want %q; the verdict %q, want %q or likely; the evaluation %+v, want the verdict %q with an effect: %v, taken: %v`, x.slug, row.Trial, x.trial, row.Verdict, x.verdict, l, x.ofTheLook, x.shown, (x.trial == "ended"))
 			}
 		}
-		if r.Looks.Planned != len(listed) {
-			t.Errorf("got %+v planned evaluations, want %d", r.Looks, len(listed))
+		if r.PlannedTrials.Planned != len(listed) {
+			t.Errorf("got %+v planned evaluations, want %d", r.PlannedTrials, len(listed))
 		}
 	}
 	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// By hand: 30 of 200 more has z = 3.03 and p = 0.0024; two such of six pass at 0.05 2/6.
-	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
+	if l := r.Lessons[4].PlannedTrials[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
 		t.Fatalf("row 4 is %s, want helps", r.Lessons[4].Slug)
 	}
-	if r.Looks.Planned != 6 || r.Looks.Taken != 3 || r.Looks.Proven != 2 || math.Abs(r.Looks.Bar-0.05*2/6) > 1e-9 {
-		t.Errorf("got %+v, want Looks.Planned = 6, Looks.Taken = 3, Looks.Proven = 2 and Looks.Bar = 0.05*2/6", r.Looks)
+	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
+		t.Errorf("got %+v, want PlannedTrials.Planned = 6, PlannedTrials.Taken = 3, PlannedTrials.Proven = 2 and PlannedTrials.Bar = 0.05*2/6", r.PlannedTrials)
 	}
 	var text strings.Builder
 	if err := r.Table(&text, report.Full); err != nil {
@@ -100,8 +100,8 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 			addTrialSessions(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60, ""), 30, 15, 15)
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
-		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
-			t.Errorf("one of %d evaluations: got %q, p %v, %+v, want %q", looks, l.Verdict, *l.P, r.Looks, want)
+		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
+			t.Errorf("one of %d evaluations: got %q, p %v, %+v, want %q", looks, l.Verdict, *l.P, r.PlannedTrials, want)
 		}
 	}
 }
@@ -115,9 +115,9 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}, c, bandit.Config{Epsilon: 0.2})
 	r := report.Build(in)
 	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
-	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.Looks != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
+	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
-		t.Errorf("got f %+v, error %v, want no error, Epsilon = 0.5, Power = 0.8, Looks = 1, Level = 0.05, 2900 to 3200 picks, Sessions = %d, half of the picks withheld, Extra < %v, Width < %v and a text of 6 lines", f, err, f.Picks, f.Reward, 0.7*f.Anytime)
+		t.Errorf("got f %+v, error %v, want no error, Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = %d, half of the picks withheld, Extra < %v, Width < %v and a text of 6 lines", f, err, f.Picks, f.Reward, 0.7*f.Anytime)
 	}
 	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
 		t.Errorf("the forecast of its own picks: got %+v, error %v, want Detect = 0.05", again, err)

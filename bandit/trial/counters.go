@@ -16,11 +16,11 @@ import (
 // add a scope or to change the day, so a request waits for a map insert or the sums of one arm at
 // most.
 type Counters struct {
-	mu     sync.RWMutex
-	arms   map[Arm]*sums
-	looks  map[string]*planned // planned trials, by scope
-	global *sums               // the sums of the tenant
-	day    int32               // today, in days since 1970
+	mu      sync.RWMutex
+	arms    map[Arm]*sums
+	planned map[string]*planned // planned trials, by scope
+	global  *sums               // the sums of the tenant
+	day     int32               // today, in days since 1970
 
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
@@ -37,7 +37,7 @@ type Counters struct {
 // NewCounters returns counters without evidence and without a day.
 func NewCounters() *Counters {
 	return &Counters{
-		arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{},
+		arms: map[Arm]*sums{}, planned: map[string]*planned{}, global: &sums{},
 		dirty: map[Arm]struct{}{}, day: math.MinInt32, models: map[string]struct{}{},
 	}
 }
@@ -47,7 +47,7 @@ func NewCounters() *Counters {
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := SameScope(ds)
-		if strings.HasPrefix(ds[0].Key.Scope, lookMark) {
+		if strings.HasPrefix(ds[0].Key.Scope, plannedMark) {
 			c.addEntries(ds[0].Key.Scope, ds[:n])
 		} else if ds[0].Key.Scope == "" || IsArm(ds[0].Key.Scope) {
 			c.addScope(ds[0].Key.Scope, ds[:n])
@@ -174,8 +174,8 @@ func (c *Counters) Clone() *Counters {
 	for k, s := range c.arms {
 		out.arms[k] = s.clone()
 	}
-	for scope, p := range c.looks {
-		out.looks[scope] = p.clone()
+	for scope, p := range c.planned {
+		out.planned[scope] = p.clone()
 	}
 	out.global = c.global.clone()
 	c.modelsMu.Lock()
@@ -208,7 +208,7 @@ func (c *Counters) Inherit(from *Counters) {
 
 // addEntries adds entries to a planned trial.
 func (c *Counters) addEntries(scope string, ds []Delta) {
-	t := entryOf(&c.mu, c.looks, scope, true)
+	t := entryOf(&c.mu, c.planned, scope, true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range ds {
@@ -218,18 +218,18 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Looks returns all planned trials with a rewarded session, by start.
-func (c *Counters) Looks() []Evaluation {
+// Evaluations returns all planned trials with a rewarded session, by start.
+func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
-	scopes := maps.Clone(c.looks)
+	scopes := maps.Clone(c.planned)
 	c.mu.RUnlock()
 	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
 		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another one
-		if end < len(lookMark) {
+		if end < len(plannedMark) {
 			continue
 		}
-		if l := t.evaluate(Arm(scope[len(lookMark):end]), scope[end+1:]); l.Rewarded > 0 {
+		if l := t.evaluate(Arm(scope[len(plannedMark):end]), scope[end+1:]); l.Rewarded > 0 {
 			out = append(out, l)
 		}
 	}

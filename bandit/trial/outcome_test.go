@@ -210,7 +210,7 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a.Picks[0].Trial = "900.60.recurrence"
 	c := trial.NewCounters()
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
-	looks := c.Looks()
+	looks := c.Evaluations()
 	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
 		t.Errorf(`got %+v, want one entry in looks, Outcome = "recurrence", Planned = 60 and math.Abs(Z + 0.5/0.2) <= 1e-6`, looks)
 	}

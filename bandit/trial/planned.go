@@ -21,12 +21,12 @@ import (
 // Epsilon is the default holdout of a trial: an even split needs the fewest picks.
 const Epsilon = 0.50
 
-// lookMark is the prefix of the scope of a planned trial. No arm and no category begins with
-// lookMark.
-const lookMark = "t:"
+// plannedMark is the prefix of the scope of a planned trial. No arm and no category begins with
+// plannedMark.
+const plannedMark = "t:"
 
-// LookScope returns the scope of the entries of a trial.
-func LookScope(k Arm, name string) string { return lookMark + string(k) + "#" + name }
+// PlannedScope returns the scope of the entries of a trial.
+func PlannedScope(k Arm, name string) string { return plannedMark + string(k) + "#" + name }
 
 // Name returns the name of a planned trial, made of the start and the number of rewarded picks,
 // because a lesson may go through several trials, and the outcome of a trial on an outcome. The name
@@ -43,7 +43,7 @@ func Name(started time.Time, picks int64, outcome string) string {
 }
 
 // Planned returns the number of picks in the name of a trial; 0 for an invalid name.
-func Planned(name string) int64 { return NewLook("", name).Planned }
+func Planned(name string) int64 { return NewEvaluation("", name).Planned }
 
 // entry is one rewarded pick of a planned trial.
 type entry struct {
@@ -86,14 +86,14 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 			v++
 		}
 		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieDigits)])
-		d = append(d, Delta{Key{Scope: LookScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
+		d = append(d, Delta{Key{Scope: PlannedScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
 	}
 	return d
 }
 
 // trialZ returns z of the pick's planned trial. ok is false without a coin, a reward or an outcome.
 func (p *Pick) trialZ(y float64) (z float64, ok bool) {
-	o, hasOutcome := NewLook(p.Arm, p.Trial).OnOutcome()
+	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).OnOutcome()
 	if !hasOutcome {
 		if math.IsNaN(y) {
 			return 0, false
@@ -146,8 +146,8 @@ type Evaluation struct {
 	Withheld int64
 }
 
-// NewLook returns the evaluation of a trial without entries.
-func NewLook(k Arm, name string) Evaluation {
+// NewEvaluation returns the evaluation of a trial without entries.
+func NewEvaluation(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
 	picks, outcome, hasOutcome := strings.Cut(picks, ".")
@@ -170,7 +170,7 @@ func (e Evaluation) OnOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Out
 
 // evaluate evaluates the trial over the present entries.
 func (t *planned) evaluate(k Arm, name string) Evaluation {
-	out := NewLook(k, name)
+	out := NewEvaluation(k, name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sort()
@@ -228,11 +228,11 @@ func DetectableEffect(picks int64, power, level, epsilon, variance float64) floa
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
 }
 
-// LookWidth returns the half-width of the 95% interval of a planned trial with a number of picks
+// PlannedWidth returns the half-width of the 95% interval of a planned trial with a number of picks
 // that was set beforehand.
-func LookWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
+func PlannedWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
 
-// LookP returns the two-sided p-value of a planned trial.
-func LookP(effect, n, variance float64) float64 {
+// PlannedP returns the two-sided p-value of a planned trial.
+func PlannedP(effect, n, variance float64) float64 {
 	return math.Erfc(math.Abs(effect) * math.Sqrt(n/(2*variance)))
 }

@@ -68,7 +68,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		c, parts := trial.NewCounters(), [2][]trial.Delta{}
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
-			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
+			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Taken {
 				t.Fatal("the evaluation came before the last pick, want after")
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
@@ -77,7 +77,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 			c = trial.NewCounters()
 			c.Add(merge(parts[0], parts[1]))
 		}
-		l := c.Looks()
+		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
 			t.Fatalf("round %d: got %+v, want one evaluation of %v picks, %v injected, sums %v and %v", round, l, n, injected, z, zz)
@@ -93,7 +93,7 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
 		c.Add(a.TrialEntries(id, 1))
 	}
-	if l := c.Looks(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
+	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
 		t.Errorf("got the evaluations %+v, want one of %s with one session on each side", l, arm)
 	}
 }
@@ -112,13 +112,13 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 			t.Errorf("%v: got %d, want 0", bad, n)
 		}
 	}
-	if w, always := trial.LookWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
+	if w, always := trial.PlannedWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
 		t.Errorf("the half-width of one evaluation is %v and of any number %v, want a ratio of 0.6 to 0.7", w, always)
 	}
-	if p := trial.LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
+	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("got p = %v, want 0.0455", p)
 	}
-	if p := trial.LookP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one planned trial, below the control
+	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one planned trial, below the control
 		t.Errorf("got p = %v, want 0.3173", p)
 	}
 }
@@ -135,9 +135,9 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 			for i := range all {
 				k.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 			}
-			l := k.Looks()[0]
+			l := k.Evaluations()[0]
 			e := l.Z / float64(n)
-			if l.Taken && trial.LookP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
+			if l.Taken && trial.PlannedP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
 				found++
 			}
 		}
@@ -163,7 +163,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
 		t.Error("the evaluation belongs to another lesson or plan, want the end of trial b only")
 	}
-	if l := c.Clone().Looks(); len(l) != 1 || l[0].Rewarded != 40 {
+	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
 	}
 }
@@ -206,7 +206,7 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
-		if got := trial.NewLook("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
+		if got := trial.NewEvaluation("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
 			t.Errorf("%q: got %+v, want %+v", name, got, (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}))
 		}
 		if got := trial.Planned(name); got != want.planned {
@@ -237,7 +237,7 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	want := func(w trial.Evaluation) {
 		t.Helper()
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
-		got := c.Looks()
+		got := c.Evaluations()
 		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
 			t.Fatalf("the evaluation is %+v, want %+v", got, w)
 		}
@@ -271,7 +271,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
-		l := c.Looks()[0]
+		l := c.Evaluations()[0]
 		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
 			t.Fatalf("got %+v, want Z = %v and its square, Injected = 1 = %v, Withheld = 0 = %v and Taken = true", l, z, injected, injected)
@@ -287,8 +287,8 @@ func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 		t.Errorf("no trial: got %v, want no entry", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
-	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.LookScope("b@1", "7.1") {
-		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.LookScope("b@1", "7.1"))
+	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
+		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
 		t.Errorf("reward NaN: got %v, want no entry", got)
@@ -313,7 +313,7 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 		c.Add(a.TrialEntries("s", 1))
 	}
 	var got []string
-	for _, l := range c.Looks() {
+	for _, l := range c.Evaluations() {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {

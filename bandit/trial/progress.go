@@ -22,7 +22,7 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 		s.mu.Unlock()
 	}
 	if n := Planned(planned); n > 0 && !p.Reached {
-		look := entryOf(&c.mu, c.looks, LookScope(k, planned), false)
+		look := entryOf(&c.mu, c.planned, PlannedScope(k, planned), false)
 		p.Reached = look.count()+open >= n
 	}
 	return p

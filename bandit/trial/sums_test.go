@@ -69,7 +69,7 @@ func countersText(c *trial.Counters) string {
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
 		show(string(arm), c.Stats(arm))
 	}
-	fmt.Fprintf(&out, "%+v %v\n", c.Looks(), c.ClosedPerDay(5))
+	fmt.Fprintf(&out, "%+v %v\n", c.Evaluations(), c.ClosedPerDay(5))
 	return out.String()
 }
 
@@ -211,7 +211,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		if field == "7.y" {
 			value = 0
 		}
-		c.Add([]trial.Delta{{Key: key(trial.LookScope("l0@1", "1.5"), field, 0), Value: value}})
+		c.Add([]trial.Delta{{Key: key(trial.PlannedScope("l0@1", "1.5"), field, 0), Value: value}})
 	}
 	if got := countersText(c); got != before {
 		t.Errorf("after an unknown field the counters are %s, want %s", got, before)

@@ -131,10 +131,10 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show SLUG",
 		Short: "Print the file of a lesson",
-		Long: "Show prints the file of a lesson byte for byte. On standard error follow: the companion " +
-			"file (knowledge/lessons/SLUG.md, which no model gets), contradicting lessons, " +
-			"superseding lessons, and the opinions of judges about this text (`precept distill`), if " +
-			"the store exists.",
+		Long: "Show prints the file of a lesson byte for byte. On standard error, show prints the companion " +
+			"file (knowledge/lessons/SLUG.md, which no model gets), the lessons that contradict or " +
+			"supersede the lesson, and, if the store exists, the opinions of judges about this text " +
+			"(`precept distill`).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	addJSON(c, &asJSON)

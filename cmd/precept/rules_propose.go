@@ -192,8 +192,8 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 // intervalOf returns the effect of a section with its 95% interval, nil for none. The interval of a planned
 // trial is narrower, because the number of sessions was set before the first session.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
-	for i := range slices.Backward(r.Looks) {
-		if l := &r.Looks[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
+	for i := range slices.Backward(r.PlannedTrials) {
+		if l := &r.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
 			return l.Effect, l.Lo, l.Hi
 		}
 	}

@@ -37,7 +37,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	front, body, ok := split(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
-		return fileFault("the frontmatter has no end; write a line --- behind its fields")
+		return fileFault("the frontmatter has no end; write a line --- after its fields")
 	case !ok:
 		return fileFault("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
 	}

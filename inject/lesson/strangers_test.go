@@ -78,7 +78,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"AGENTS.md", "# AGENTS.md\n\n## Setup\n\n- `pnpm i`\n", "there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _"},
 		{"empty.md", "", "there is no frontmatter"},
 		{"blank.md", "  \n\n", "there is no frontmatter"},
-		{"open.md", "---\nschema: learning/v1\n", "the frontmatter has no end; write a line --- behind its fields"},
+		{"open.md", "---\nschema: learning/v1\n", "the frontmatter has no end; write a line --- after its fields"},
 		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
 		{"nul.md", written("nul", "Read", "Re\x00ad"), "holds a NUL byte; remove it"},

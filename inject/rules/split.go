@@ -14,7 +14,7 @@ type Section struct {
 	Name       string // heading, or the first words of the bullet; unique in the file
 	Level      int    // level of the heading; 0: a bullet or an introduction
 	Start, End int    // bytes in the file, without blank lines at the end
-	Body       int    // start of the content behind the heading; Start without a heading
+	Body       int    // start of the content after the heading; Start without a heading
 	Parent     int    // index of the section that contains this section; -1: none
 	Empty      bool   // a heading without content
 	Whole      bool   // the section holds all content of the file: only headings are outside
@@ -35,7 +35,7 @@ var (
 
 // line is a line of a file, without its line ending.
 type line struct {
-	start, end int // end is behind the line ending
+	start, end int // end is after the line ending
 	text       string
 	level      int    // level of the heading that begins here; 0: none
 	title      string // text of the heading
@@ -98,7 +98,7 @@ func readLines(file string) []line {
 	return lines
 }
 
-// firstByte returns the first byte of a line behind the blanks; 0: no such byte.
+// firstByte returns the first byte of a line after the blanks; 0: no such byte.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]

@@ -45,7 +45,7 @@ type Span struct{ Start, End int }
 
 // Locate returns the places of a section in a text, at most two. lines are the section's lines as Lines returns them;
 // joints, in ascending order, are offsets where the text continues in another part of the message: a line
-// may end there without a line ending. The place ends behind the blank lines after the section.
+// may end there without a line ending. The place ends after the blank lines after the section.
 func Locate(text string, lines []string, joints ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func Locate(text string, lines []string, joints ...int) []Span {
 	return out
 }
 
-// startsLine reports whether a line starts at an offset. A line may also start behind a tag.
+// startsLine reports whether a line starts at an offset. A line may also start after a tag.
 func startsLine(text string, at int, joints []int) bool {
 	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isJoint(joints, at)
 }

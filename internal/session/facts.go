@@ -13,7 +13,7 @@ import (
 // The bounds of the facts in a row.
 const (
 	maxTask      = 160     // characters of the task
-	taskRead     = 8 << 10 // bytes of the first words that are redacted; a secret at the cut is far behind maxTask
+	taskRead     = 8 << 10 // bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
 	maxFacts     = 64      // entries of a list
 	maxFactBytes = 100     // bytes of an entry; a longer entry is left out
 )

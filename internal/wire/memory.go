@@ -48,7 +48,7 @@ type checkpoint struct {
 	system      uint64 // SystemHash of the request
 	systemFinal bool   // system is final, because an item before end is not system text
 	used        uint64 // Memory.clock at the last use
-	lent        bool   // a parser has resumed, and may write behind the ends of list and results
+	lent        bool   // a parser has resumed, and may write beyond the ends of list and results
 
 	digest xxhash.Digest // look-up: digest of the list up to end
 }
@@ -232,7 +232,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 	}
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
-	for other := range m.checkpoints { // a random conversation is removed: its next request costs one full parse
+	for other := range m.checkpoints { // removes random conversations; the next request of a removed conversation costs one full parse
 		if m.size <= memoryEntries {
 			break
 		}

@@ -133,8 +133,8 @@ func (s *progress) noteAnswers(p *plan, shards int) {
 	for _, k := range p.calls {
 		list, _ := k.reply.Int64Slice()
 		number := slices.Max(append(list, 0))
-		tp := p.items[k.items[0]].location
-		shard := int(tp.hash) % shards
+		loc := p.items[k.items[0]].location
+		shard := int(loc.hash) % shards
 		if number == 0 {
 			continue
 		}
@@ -143,8 +143,8 @@ func (s *progress) noteAnswers(p *plan, shards int) {
 				s.own[shard] = map[int64]struct{}{}
 			}
 			s.own[shard][number] = struct{}{}
-		} else if t := s.tenants[tp.tenant]; t != nil { // Moved has read the entry before the answer came
-			s.omit(t, func(e logged) bool { return e.shard == shard && e.number == number })
+		} else if tp := s.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
+			s.omit(tp, func(e logged) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }

@@ -34,7 +34,7 @@ type Cooler struct {
 	ends    time.Time         // time after which the Cooler checks all sessions again
 }
 
-// recool is the time after which a Cooler checks all sessions again, with those that it could not cool.
+// recool is the time after which a Cooler checks all sessions again, including the sessions that were not cooled.
 const recool = 24 * time.Hour
 
 // NewCooler returns a Cooler for a group. No other Cooler has the same owner.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// counterReads is the number of times that the counters are read while other replicas change them.
+	// counterReads is the maximum number of reads of counters that other replicas change meanwhile.
 	counterReads = 4
 	// counterGroup is the number of shards whose rows are in memory at once: with 2,000 lessons a shard has
 	// 2,000 rows or more.
@@ -107,7 +107,7 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 // hold the same few dozen fields, so a row is a list with an element for each field.
 type rowSums struct {
 	fields []string       // in the order of the elements
-	places map[string]int // of the fields
+	places map[string]int // index of each field in fields
 	rows   map[string][]int64
 }
 
@@ -184,7 +184,7 @@ func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, s
 // readCounters reads the counters of some shards into rows, many rows in one round trip.
 func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
 	type question struct {
-		part      int
+		shard     int
 		key, name string
 	}
 	indexes, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
@@ -202,13 +202,13 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	}
 	for chunk := range slices.Chunk(questions, 1000) {
 		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, keyspaces[q.part].base+"c:"+q.key)
+			return p.HGetAll(ctx, keyspaces[q.shard].base+"c:"+q.key)
 		})
 		if err != nil {
 			return err
 		}
 		for i, q := range chunk {
-			rows[q.part] = append(rows[q.part], counterRow{q.name, cmds[i].Val()})
+			rows[q.shard] = append(rows[q.shard], counterRow{q.name, cmds[i].Val()})
 		}
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// asideHead is the size of the part of a mark before its document: whether the session is set
-// aside, and the number of times.
+// asideHead is the size of the head of a mark: one byte for whether the session is set aside, and six digits
+// for the number of times.
 const asideHead = 7
 
 // SetAside marks sessions and exchanges at which a step panicked. Such a session is neither due nor
@@ -34,8 +34,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.commit(ctx, "set aside", p, names...)
 }
 
-// Readmit makes sessions due again that were set aside fewer than maxTries times, and sessions that an
-// earlier release closed without a settlement. Readmit returns the number of sessions.
+// Readmit makes two kinds of sessions due again: sessions that were set aside fewer than maxTries times, and
+// sessions that an earlier release closed without a settlement. Readmit returns the number of sessions.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
@@ -69,7 +69,7 @@ func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field,
 				return fmt.Errorf("%w: the mark of a session that is set aside is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
-			if err := fn(ks.owner(tenant), field[:size]+exchange, value); err != nil {
+			if err := fn(ks.tenantOf(tenant), field[:size]+exchange, value); err != nil {
 				return err
 			}
 		}

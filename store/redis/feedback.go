@@ -133,7 +133,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 			}
 			remaining, found[ks] = true, members[1:]
 			if m := members[0]; len(m) >= size {
-				list = append(list, session.Unsettled{Tenant: ks.owner(m[size:]), ID: toID(m)})
+				list = append(list, session.Unsettled{Tenant: ks.tenantOf(m[size:]), ID: toID(m)})
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			places[shard] = latest[shard] // at the last page: the sessions of later places have left the list
+			places[shard] = latest[shard] // after the last page: sessions with later places have left the list
 			if len(page) == share {
 				places[shard] = int64(page[len(page)-1].Score)
 			}
@@ -275,8 +275,8 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c client) error {
-		for part := range slices.Chunk(ids, 500) {
-			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
+		for chunk := range slices.Chunk(ids, 500) {
+			cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
 				return p.HExists(ctx, s.sessionKey(tenant, id), "a")
 			})
 			if err != nil {
@@ -312,8 +312,8 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 // Join moves parked feedback to the sessions of the keys, and returns the number of entries that
 // changed each set, as AddFeedback does. The entries are added to the sessions first, and then leave
 // the parking: a repeated Join adds none twice.
-func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	if len(owners) == 0 {
+func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
 	}
 	add, free := newPlan("feedback"), newPlan("unpark")
@@ -324,7 +324,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		if err != nil || waiting == 0 { // the usual case
 			return err
 		}
-		keys := slices.Sorted(maps.Keys(owners))
+		keys := slices.Sorted(maps.Keys(sessions))
 		parked, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
 			return p.HGetAll(ctx, s.key(home, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
 		})
@@ -332,7 +332,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 			return err
 		}
 		for i, k := range keys {
-			b, id := echoBytes(k), owners[k]
+			b, id := echoBytes(k), sessions[k]
 			for field, value := range parked[i].Val() {
 				entryScore := "0"
 				if e, err := unpackEntry(value); err == nil {

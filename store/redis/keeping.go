@@ -62,7 +62,7 @@ func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[s
 	p := newPlan("unindex")
 	for member, trail := range trails {
 		for ; len(trail) >= entry && len(member) >= size; trail = trail[entry:] {
-			p.add(indexLocation(ks.owner(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
+			p.add(indexLocation(ks.tenantOf(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
 		}
 	}
 	if len(trails) == 0 {
@@ -198,7 +198,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	used, err := ask(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
-	for _, name := range append(names, "parked", "bytes") { // also those without a count
+	for _, name := range append(names, "parked", "bytes") { // every name is in the result
 		m[name] += 0
 	}
 	for _, bytes := range used {
@@ -207,7 +207,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, err
 }
 
-// infos returns a field of INFO from every server with data, in no order.
+// infos returns a field of INFO from every server with data, in any order.
 func (s *Store) infos(ctx context.Context, c client, section, field string) (values []string, err error) {
 	var mu sync.Mutex // the servers of a Cluster are asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {

@@ -23,8 +23,8 @@ func digest(id string) string {
 	return string(sum[:8])
 }
 
-// bucket returns the name of the hash that holds a small value of a tenant. The scripts compute the
-// same (common.lua).
+// bucket returns the name of the hash that holds a small value of a tenant. The scripts compute
+// the same name (common.lua).
 func (p keyspace) bucket(kind, key string) string {
 	if p.head == "" {
 		return fmt.Sprintf("%s%s:%04x", p.base, kind, (int(key[6])<<8|int(key[7]))%16384)

@@ -70,7 +70,7 @@ func mergeNewest(lists [][]ref, count int) (refs []ref) {
 	return slices.DeleteFunc(refs, func(r ref) bool { return comparePlaces(r.place, end) < 0 })
 }
 
-// newest returns a page of a list. A place in the list consists of the given number of integers.
+// newest returns a page of a list. numbers is the number of integers of a place in the list.
 // refsBefore returns at most count references before a place ("": the newest references); fewer than
 // count mean that no further reference exists. load returns the values of references.
 func newest[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
@@ -78,9 +78,9 @@ func newest[T any](ctx context.Context, s *Store, op string, within session.List
 ) (p session.Page[T], err error) {
 	before := ""
 	if within.After != "" {
-		keyspaces := strings.Split(within.After, "-")
-		for _, part := range keyspaces {
-			if _, err := strconv.ParseUint(part, 10, 63); err != nil || len(keyspaces) != numbers {
+		texts := strings.Split(within.After, "-")
+		for _, text := range texts {
+			if _, err := strconv.ParseUint(text, 10, 63); err != nil || len(texts) != numbers {
 				return p, fmt.Errorf("redis: %w", session.ErrPlace)
 			}
 		}

@@ -36,7 +36,7 @@ const (
 	migrateChunk   = 64  // sessions that one step copies
 	migrateFew     = 200 // changed sessions that may be left at the freeze
 	migrateRounds  = 20  // passes over changed sessions before the freeze
-	migrateFreezes = 3   // attempts to switch to the shards within one freeze
+	migrateFreezes = 3   // attempts to freeze the store and to switch to the shards
 	migrateWorkers = 8   // tenants that are copied at once
 	migratePage    = 500 // entries of a list that one call reads
 )
@@ -44,14 +44,14 @@ const (
 // ErrMoving reports that the store has moved to shards during a call: repeat the call.
 var ErrMoving = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
-// Migration are the options and the progress of Migrate.
+// Migration holds the options of Migrate.
 type Migration struct {
-	// Owner is the name of the migration in its lease. No other process has the same owner.
+	// Owner is the name in the lease of the migration. Each process needs a different name.
 	Owner string
-	// Shards is the number of shards (256).
+	// Shards is the number of shards; 0: 256.
 	Shards int
-	// Pause is the time between the switch to shards and the deletion of the old keys. In this time calls
-	// of replicas end that began in the old layout.
+	// Pause is the time between the switch to shards and the deletion of the old keys. Calls of replicas that
+	// began in the old layout end within this time.
 	Pause time.Duration
 	// Progress is called with the number of copied sessions, if not nil. Calls do not overlap.
 	Progress func(sessions int64)
@@ -59,7 +59,7 @@ type Migration struct {
 
 // Migrated is the result of a migration.
 type Migrated struct {
-	Tenants, Sessions int           // of the old layout; a changed session counts for each copy
+	Tenants, Sessions int           // copied tenants and sessions; a changed session counts once for each copy
 	Frozen            time.Duration // time during which no replica could write
 }
 
@@ -81,7 +81,7 @@ type migrator struct {
 // Layout describes the keys of a store.
 type Layout struct {
 	Old    bool     // the store has one shard for each tenant
-	Moving bool     // a migration has not ended
+	Moving bool     // a migration has begun and has not ended
 	Stray  []string // tenants with sessions that a release without shards has written beside the shards
 }
 

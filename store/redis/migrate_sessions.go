@@ -220,8 +220,8 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.s.run(ctx, c, add)
 }
 
-// deletedEntries returns the entries of the stream that a copy of the samples names and the session does
-// not name any more.
+// deletedEntries returns the entries of the stream that the copied samples name and the session no longer
+// names.
 func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	kept := map[string]bool{}
 	if r.entries != nil {
@@ -299,7 +299,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	return m.s.run(ctx, c, lists)
 }
 
-// copyStream copies the entries of the stream of samples behind the stored position.
+// copyStream copies the entries of the stream of samples after the stored position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.old(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()

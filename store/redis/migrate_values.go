@@ -15,7 +15,8 @@ import (
 // copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	old, home := m.old(tenant).base, m.new(tenantLocation(tenant))
-	// An earlier call that was killed may have copied rows and parked feedback that were deleted later.
+	// The copies of an earlier call that was killed are removed first: rows and parked feedback may have been deleted
+	// since.
 	for _, set := range []struct {
 		base   string
 		remove bool
@@ -200,7 +201,7 @@ func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]stri
 	return slices.Collect(maps.Keys(keys)), err
 }
 
-// movedGroups returns the tenants whose consumer groups have other places than at the last copy of the tenant.
+// movedGroups returns the tenants whose consumer groups have moved since the last copy of the tenant.
 func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []string, err error) {
 	err = m.s.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {

@@ -16,7 +16,7 @@ import (
 type progress struct {
 	mu            sync.Mutex
 	read          []shardPosition            // position of each shard; nil: Moved has not ended yet
-	own           []map[int64]struct{}       // by shard: numbers of own settlements after read; the caller of Settle has the deltas
+	own           []map[int64]struct{}       // by shard: numbers of the settlements of this Store after read; the caller of Settle has the deltas
 	tenants       map[string]*tenantProgress // tenants that the reader follows
 	changes       int64                      // number of changes of positions of counters
 	bytes         int                        // size of all pending deltas
@@ -83,7 +83,7 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 	if s.shards.Load() == 1 {
 		return out, s.movedTenants(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // the store has moved to shards: no position of the old layout is a position in the shards
+	if s.progress.oldLayoutRead { // the store has moved to shards, where the positions of the old layout mean nothing
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.read != nil {
@@ -105,7 +105,7 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 	return out, err
 }
 
-// movedTenants does the work of Moved in the old layout, in which each tenant has own positions. The
+// movedTenants does the work of Moved in the old layout, in which each tenant has its own positions. The
 // caller holds s.progress.mu.
 func (s *Store) movedTenants(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
@@ -138,13 +138,13 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	return err
 }
 
-// shardChange is a shard that has changed since Moved read it last.
+// shardChange is a shard that has changed since the last call of Moved.
 type shardChange struct {
 	shard    int
 	from, to shardPosition
 }
 
-// readProgress reads the tenants that have changed in each shard, and adds the names to changed. The
+// readProgress reads the tenants that have changed in each shard, and adds their names to changed. The
 // caller holds s.progress.mu.
 func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
 	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {

@@ -17,11 +17,11 @@ import (
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
-		new, old := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
+		atTenant, atSession := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
-		if text := cmp.Or(new.Val(), old.Val()); text != "" {
+		if text := cmp.Or(atTenant.Val(), atSession.Val()); text != "" {
 			data = []byte(text)
 		}
 		return nil

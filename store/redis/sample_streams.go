@@ -34,14 +34,14 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(keys, streamCalls) {
-			cmds, err := piped(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.XMessageSliceCmd {
+		for chunk := range slices.Chunk(keys, streamCalls) {
+			cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XMessageSliceCmd {
 				return p.XRevRangeN(ctx, key, "+", "-", 1)
 			})
 			if err != nil {
 				return err
 			}
-			for i, key := range part {
+			for i, key := range chunk {
 				if last := cmds[i].Val(); len(last) > 0 {
 					newest[key] = last[0].ID
 				}
@@ -52,7 +52,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream behind a place ("": the beginning) up to the
+// SamplesAfter returns the next samples of a stream after a place ("": the beginning) up to the
 // place until ("": the end), and the place of the last of them. An unchanged place is the end.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
@@ -68,8 +68,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(entries, pageDocs) {
-			docs, err := piped(ctx, c, part, func(p goredis.Pipeliner, e goredis.XMessage) *goredis.StringCmd {
+		for chunk := range slices.Chunk(entries, pageDocs) {
+			docs, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e goredis.XMessage) *goredis.StringCmd {
 				key, _ := e.Values["key"].(string)
 				name, _ := e.Values["sample_id"].(string)
 				return p.HGet(ctx, key, name)
@@ -78,10 +78,10 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 				return err
 			}
 			for i, d := range docs {
-				if last = part[i].ID; d.Val() == "" { // deleted meanwhile
+				if last = chunk[i].ID; d.Val() == "" { // deleted meanwhile
 					continue
 				}
-				m, err := toSample(part[i].Values, d.Val())
+				m, err := toSample(chunk[i].Values, d.Val())
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return list, last, nil
 }
 
-// SampleGroups returns the streams in which a consumer group has a place behind the beginning.
+// SampleGroups returns the streams in which a consumer group has a place after the start.
 func (s *Store) SampleGroups(ctx context.Context, group string) (streams []string, err error) {
 	positions, err := s.groupPlaces(ctx, group)
 	for key, place := range positions {
@@ -127,17 +127,17 @@ func (s *Store) groupPlaces(ctx context.Context, group string) (map[string]strin
 // number of streams that exist.
 func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (places map[string]string, streams int, err error) {
 	places = map[string]string{}
-	for part := range slices.Chunk(keys, streamCalls) {
+	for chunk := range slices.Chunk(keys, streamCalls) {
 		var cmds []*goredis.XInfoGroupsCmd
-		missing, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
+		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
 			cmds = append(cmds, p.XInfoGroups(ctx, key))
 			return cmds[len(cmds)-1]
 		}, isMissingStream)
 		if err != nil {
 			return nil, 0, err
 		}
-		streams += len(part) - len(missing)
-		for i, key := range part {
+		streams += len(chunk) - len(missing)
+		for i, key := range chunk {
 			for _, g := range cmds[i].Val() {
 				if g.Name == group {
 					places[key] = g.LastDeliveredID
@@ -149,15 +149,15 @@ func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (
 }
 
 // AckSamples moves a consumer group to a place in each stream, and creates the group where it is
-// missing. The group serves as a durable place: a reader has no entries pending, because the reader
-// stores its data before the group moves.
+// missing. The group holds the durable position of a reader. No entries are pending, because the reader stores
+// its data before the group moves.
 func (s *Store) AckSamples(ctx context.Context, group string, places map[string]string) error {
 	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, places) })
 }
 
 func (s *Store) ackSamples(ctx context.Context, c client, group string, places map[string]string) error {
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(places)), streamCalls) {
-		missing, err := pipeEach(ctx, c, part, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(places)), streamCalls) {
+		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
 			return p.XGroupSetID(ctx, key, group, places[key])
 		}, isMissingGroup)
 		if err == nil {

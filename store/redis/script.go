@@ -124,7 +124,7 @@ func (p *plan) cut(s *Store) {
 }
 
 // answers yields the integers that the script returned, each with the number of its item. An
-// integer after those of the last item has the number -1.
+// integer beyond the items of a call has the number -1.
 func (p *plan) answers() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {

@@ -140,11 +140,11 @@ const dueHead = 24
 // more may follow.
 func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
-	var end *sessionRef // the first end of a list that was not read completely
+	var end *sessionRef // position up to which all lists were read; nil: to the end
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// The range of the old layout includes last, because another tenant may have a session with the same id.
 		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
-		if n := s.shards.Load(); n > 1 { // the lists have equal shares, apart from chance
+		if n := s.shards.Load(); n > 1 { // the lists are about equally long
 			by.Min = "(" + by.Min[1:] + last.tenant
 			by.Count = min(by.Count, 2*int64(limit)/n+16)
 		}
@@ -156,7 +156,7 @@ func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore ti
 			if len(m) < dueHead {
 				continue
 			}
-			w = sessionRef{ks.owner(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
+			w = sessionRef{ks.tenantOf(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
 			if compareRefs(w, last) > 0 {
 				list = append(list, w)
 			}
@@ -176,14 +176,14 @@ func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore ti
 
 // rows returns the rows of sessions, in order. Sessions without a row are left out.
 func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
-	for part := range slices.Chunk(list, 100) {
-		values, err := piped(ctx, c, part, func(p goredis.Pipeliner, w sessionRef) *goredis.SliceCmd {
+	for chunk := range slices.Chunk(list, 100) {
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, w sessionRef) *goredis.SliceCmd {
 			return p.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
 		})
 		if err != nil {
 			return nil, err
 		}
-		for i, w := range part {
+		for i, w := range chunk {
 			v := values[i].Val()
 			r, ok := toRow(w.tenant, w.id, v)
 			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, and no row yet

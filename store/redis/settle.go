@@ -55,7 +55,7 @@ func toApplied(text string) (a session.Applied, err error) {
 //
 // After an error some steps may have been applied. The versions make it safe to repeat all of them.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
-	taken := make([]bool, len(steps))
+	applied := make([]bool, len(steps))
 	p := newPlan("settle")
 	tenants := map[string]bool{}
 	for i := range steps {
@@ -66,10 +66,10 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 		return nil, err
 	}
 	for i, n := range p.answers() {
-		taken[i] = n > 0
+		applied[i] = n > 0
 	}
 	s.progress.noteAnswers(p, int(s.shards.Load()))
-	return taken, nil
+	return applied, nil
 }
 
 // stepArgs returns a step as settle.lua reads it. The deltas of one counter row are adjacent.

@@ -83,7 +83,7 @@ type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
 	// lists is the prefix of the lists of sessions that are due, unsettled or set aside, and of totals:
-	// one list for all tenants of a shard. In the old layout each tenant has own lists.
+	// one list for all tenants of a shard. In the old layout each tenant has its own lists.
 	lists string
 	head  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
@@ -217,9 +217,9 @@ func (s *Store) listedKeyspaces(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// owner returns the tenant of a member of a list. In a list of a shard, the tenant is the rest behind the
-// fixed part of the member. In the old layout, each tenant has own lists.
-func (p keyspace) owner(rest string) string {
+// tenantOf returns the tenant of a member of a list. In a list of a shard, the tenant is the rest of the member
+// after the fixed part. In the old layout, each tenant has its own lists.
+func (p keyspace) tenantOf(rest string) string {
 	if p.base == "" {
 		return rest
 	}

@@ -105,7 +105,7 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, keyspaces
 	})
 }
 
-// reopenedField is the field of a tenant's totals that the end of reopen sets.
+// reopenedField is the field of a tenant's totals that reopen sets at its end.
 const reopenedField = "reopened"
 
 // reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no
@@ -127,8 +127,9 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// reopen makes sessions of a tenant in the old layout due again that an earlier release closed without a settlement,
-// so that nothing was learned from them. reopen runs once for each tenant; a repeated call does no harm.
+// reopen finds the sessions of a tenant in the old layout that an earlier release closed without a settlement, so
+// that nothing was learned from them, and makes these sessions due again. reopen runs once for each tenant; a
+// repeated call does no harm.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()

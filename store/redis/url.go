@@ -50,7 +50,7 @@ func parseURL(text string) (a address, err error) {
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db = strings.Trim(db, "/"); db != "" {
 		if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
-			return a, fmt.Errorf("%w: the database behind the host is a number, such as /0", ErrURL)
+			return a, fmt.Errorf("%w: the database after the host is a number, such as /0", ErrURL)
 		}
 	}
 	values, err := url.ParseQuery(query)

@@ -18,11 +18,11 @@ import (
 
 // The page sizes bound the memory of a long export with a slow reader.
 const (
-	pageRefs = 128 // references that one call reads, if there are few keyspaces
-	pageDocs = 16  // documents that one call reads
+	pageRefs = 128 // references of one call, divided among the keyspaces
+	pageDocs = 16  // documents of one call
 
-	walkNames     = 256 // tenants whose keyspaces one round trip reads
-	walkKeyspaces = 512 // keyspaces that a walk merges at once, unless one tenant has more
+	walkNames     = 256 // maximum number of tenants whose keyspaces one round trip reads
+	walkKeyspaces = 512 // maximum number of keyspaces of one merge, unless a single tenant has more
 )
 
 // place is a position in the order of writes: one number for a session, the two numbers of the

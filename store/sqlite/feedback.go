@@ -205,8 +205,8 @@ func (t *tx) parkingFull(tenant, echo int64) bool {
 
 // Join moves the parked feedback of keys to their sessions in one transaction. Join returns the
 // result of AddFeedback.
-func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(owners)))
+func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(sessions)))
 	if err != nil || len(keys) == 0 {
 		return map[session.ID]int{}, err
 	}
@@ -217,7 +217,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		for _, k := range keys {
 			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
 			t.totals[totalParked] -= int64(len(list))
-			t.addEntries(sessionKey{n, owners[k]}, list, &result)
+			t.addEntries(sessionKey{n, sessions[k]}, list, &result)
 		}
 	})
 	return result.result(err)

@@ -108,7 +108,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	}
 	found, err := read(ctx, s, func(c *conn) (r result) {
 		if everStored := c.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > everStored && from > c.integer("SELECT max(rid) FROM samples") {
-			c.fail(fmt.Errorf("%w: the position %d is behind all samples; the store was replaced", session.ErrPlace, from))
+			c.fail(fmt.Errorf("%w: the position %d is after the newest sample; the store was replaced", session.ErrPlace, from))
 			return r
 		}
 		r.last = from

@@ -140,12 +140,12 @@ func parkingCases() map[string]func(tester, Store) {
 	var owner atomic.Int64 // the cases run in parallel; each call of unpark uses sessions without feedback
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
-		out, owners := parked{}, map[session.EchoKey]session.ID{}
+		out, sessions := parked{}, map[session.EchoKey]session.ID{}
 		for _, k := range keys {
-			owners[k] = id(1000 + int(owner.Add(1)))
+			sessions[k] = id(1000 + int(owner.Add(1)))
 		}
-		mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenant, owners))
-		for k, to := range owners {
+		mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenant, sessions))
+		for k, to := range sessions {
 			if list := mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, to)); len(list) > 0 {
 				out[k] = list
 			}
@@ -183,12 +183,12 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 9, entry("d", 1, 1))
 			park(t, s, tenantB, 7, entry("e", 1, 1))
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
-			owners := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
-			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))
+			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
+			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))
 			equal(t, "sessions joined", len(added), 1) // the other session had the entry already
 			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
-			equal(t, "sessions joined by a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, owners))), 0)
+			equal(t, "sessions joined by a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
 			equal(t, "parked entries after the call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
 			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},

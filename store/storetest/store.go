@@ -29,7 +29,7 @@ type Feedbacks interface {
 // Parking stores feedback until the session is known.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
-	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
+	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 

@@ -48,10 +48,10 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	var first []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]
-		if len(row.Looks) != 1 || !row.Looks[0].Taken || row.Looks[0].NInjected+row.Looks[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf(`got %+v, want one entry in Looks, Looks[0].Taken = true, Looks[0].NInjected + Looks[0].NWithheld = 80 and Trial = "ended"`, row)
+		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Taken || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
+			t.Fatalf(`got %+v, want one entry in PlannedTrials, PlannedTrials[0].Taken = true, PlannedTrials[0].NInjected + PlannedTrials[0].NWithheld = 80 and Trial = "ended"`, row)
 		}
-		look, err := json.Marshal(row.Looks)
+		look, err := json.Marshal(row.PlannedTrials)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
-		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.Looks.Planned == 1
+		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.PlannedTrials.Planned == 1
 	})
 	closed := func(sessions int64) func() bool {
 		return func() bool {
@@ -147,12 +147,12 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("the first sessions to be closed", closed(first))
 	playSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
-	look := r.Lessons[0].Looks[0]
+	look := r.Lessons[0].PlannedTrials[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
 		t.Fatalf("got the planned evaluation %+v of %+v, want 120 picks and an ended trial", look, r.Lessons[0])
 	}
-	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
-		t.Errorf("an effect of forty points with 120 picks gives %+v, want the verdict %s and one evaluation: %+v", look, report.TrialHelps, r.Looks)
+	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
+		t.Errorf("an effect of forty points with 120 picks gives %+v, want the verdict %s and one evaluation: %+v", look, report.TrialHelps, r.PlannedTrials)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -190,7 +190,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
-	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
+	if after := r.Lessons[0].PlannedTrials[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
 		t.Errorf("the evaluation changed: got %+v, want %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {

@@ -60,7 +60,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				}
 				v.lessons.book.Store(book)
 				row := g.row(v)
-				if row.NInjected != 200 || row.NWithheld != 200 || len(row.Looks) != 1 || row.Looks[0].Taken != (c.picks == 400) {
+				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Taken != (c.picks == 400) {
 					t.Errorf("the row is %+v, want 200 injected, 200 withheld, and one planned evaluation that is taken after 400 picks", row)
 				}
 				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {

@@ -8,22 +8,22 @@ import (
 	"precept/bandit/trial"
 )
 
-// looks returns all planned trials with their verdicts, including trials of listed lessons without
+// plannedTrials returns all planned trials with their verdicts, including trials of listed lessons without
 // a rewarded session.
-func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
+func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	known := map[[2]string]bool{}
-	for _, l := range b.in.Counters.Looks() {
+	for _, l := range b.in.Counters.Evaluations() {
 		known[[2]string{string(l.Arm), l.Trial}] = true
-		all = append(all, lookOf(l))
+		all = append(all, plannedTrialOf(l))
 	}
 	for _, l := range rows {
 		if l.Trial == "" || known[[2]string{string(l.Arm), l.Trial}] {
 			continue
 		}
-		all = append(all, lookOf(trial.NewLook(l.Arm, l.Trial)))
+		all = append(all, plannedTrialOf(trial.NewEvaluation(l.Arm, l.Trial)))
 	}
-	sum := Looks{Planned: len(all), Level: trial.DiscoveryRate}
+	sum := PlannedTrials{Planned: len(all), Level: trial.DiscoveryRate}
 	var ps []float64
 	for i := range all {
 		if all[i].P != nil {
@@ -46,9 +46,9 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]PlannedTrial, Looks) {
 	return out, sum
 }
 
-// lookOf returns the planned trial of an evaluation, with the effect as far as the picks permit an
+// plannedTrialOf returns the planned trial of an evaluation, with the effect as far as the picks permit an
 // effect.
-func lookOf(l trial.Evaluation) PlannedTrial {
+func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Taken: l.Taken,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
@@ -61,13 +61,13 @@ func lookOf(l trial.Evaluation) PlannedTrial {
 		return out
 	}
 	e, v := s.effect(), s.variance()
-	h := trial.LookWidth(s.n, v)
+	h := trial.PlannedWidth(s.n, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
 	if o, ok := l.OnOutcome(); ok {
 		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
 	if l.Taken {
-		out.P = new(trial.LookP(e, s.n, v))
+		out.P = new(trial.PlannedP(e, s.n, v))
 	}
 	return out
 }
@@ -108,19 +108,19 @@ func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToLook returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
+// picksToEvaluation returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
 // a planned trial.
-func (r *Row) picksToLook(l Lesson) int64 {
-	pos := slices.IndexFunc(r.Looks, func(k PlannedTrial) bool { return k.name == l.Trial })
+func (r *Row) picksToEvaluation(l Lesson) int64 {
+	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != running {
 		return 0
 	}
-	return max(0, r.Looks[pos].Planned-r.Looks[pos].Rewarded)
+	return max(0, r.PlannedTrials[pos].Planned-r.PlannedTrials[pos].Rewarded)
 }
 
 // trial sets the planned trials of the row, and the state of the present trial.
 func (b *builder) trial(r *Row, l Lesson) {
-	r.Looks = b.trials[l.Arm]
+	r.PlannedTrials = b.trials[l.Arm]
 	switch {
 	case l.Epsilon <= 0:
 	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).Reached:
@@ -134,7 +134,7 @@ func (b *builder) trial(r *Row, l Lesson) {
 
 // lookVerdict returns the verdict of the latest evaluated trial on the reward.
 func (r *Row) lookVerdict() Verdict {
-	for _, l := range slices.Backward(r.Looks) {
+	for _, l := range slices.Backward(r.PlannedTrials) {
 		if l.Taken && l.Outcome == "" {
 			return l.Verdict
 		}
@@ -148,7 +148,7 @@ func (r *Row) next() string {
 		return ""
 	}
 	stays := "the lesson stays active like any other lesson"
-	if last := len(r.Looks) - 1; last >= 0 && r.Looks[last].Outcome != "" {
+	if last := len(r.PlannedTrials) - 1; last >= 0 && r.PlannedTrials[last].Outcome != "" {
 		return stays
 	}
 	switch r.lookVerdict() {
