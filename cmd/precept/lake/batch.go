@@ -166,9 +166,9 @@ func partition(r *Row) string {
 // maxFolder bounds the name of a folder: file systems permit 255 bytes.
 const maxFolder = 200
 
-// folderOf returns the name of a tenant as the value of a partition: small letters, digits, '-', '_' and
+// folderOf returns the name of a tenant as the value of a partition: lower-case letters, digits, '-', '_' and
 // '.' stay, every other byte is %XX, as Hive and Spark write partitions. Capitals are %XX, because some
-// disks do not distinguish them from small letters. A long name ends in a hash.
+// disks do not distinguish them from lower-case letters. A long name ends in a hash.
 func folderOf(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {
