@@ -52,6 +52,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 // grow. The cost is linear, and the texts of old steps are dropped: no step is judged twice.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := transcript{req: req, emit: emit, first: map[uint64]int{}, visits: maxVisits}
+	old := map[Judgement]*judgedCall{}
 	for from := 0; from < req.Len(); {
 		to := from
 		for to < req.Len() && req.Role(to) == wire.RoleAssistant {
@@ -60,17 +61,17 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 		for to < req.Len() && req.Role(to) != wire.RoleAssistant {
 			to++
 		}
-		old := len(t.steps)
+		judged := len(t.steps)
 		t.read(to)
-		t.judge(t.steps[old:])
+		t.judge(t.steps[judged:])
 		for i := from; i < to; i++ {
 			t.bytes += len(req.Raw(i))
 			if err := t.item(i); err != nil {
 				return err
 			}
 		}
-		for _, s := range t.steps[old:] {
-			s.drop(req)
+		for _, s := range t.steps[judged:] {
+			s.drop(req, old)
 		}
 		if t.bytes > keptTexts {
 			req.Forget()

@@ -1,8 +1,10 @@
 package detect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -31,9 +33,9 @@ const (
 // lenientValue is one value. A string is a slice of the text, without quotes and with escapes.
 type lenientValue struct {
 	kind valueKind
+	yes  bool
 	raw  string
 	num  float64
-	yes  bool
 	keys []string
 	vals []lenientValue
 }
@@ -83,7 +85,12 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	if len(text) > maxLenient {
 		text = text[:maxLenient]
 	}
-	p := lenientParser{s: text}
+	p, _ := lenientParsers.Get().(*lenientParser)
+	defer func() {
+		*p = lenientParser{keys: p.keys[:0], vals: p.vals[:0]}
+		lenientParsers.Put(p)
+	}()
+	p.s = text
 	v = p.value(0)
 	if p.bad {
 		return lenientValue{}, false, false
@@ -93,6 +100,11 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	return v, ok, ok && !p.lossy
 }
 
+// lenientParsers holds parsers whose lists of open keys and values are allocated.
+//
+//nolint:gochecknoglobals // safe for concurrent use
+var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
+
 type lenientParser struct {
 	s         string
 	i         int
@@ -100,6 +112,10 @@ type lenientParser struct {
 	bad       bool // the text is not JSON; truncated JSON is not bad
 
 	lossy bool // the value lacks a part of the text
+
+	// Keys and values of the open objects and arrays, the outermost first.
+	keys []string
+	vals []lenientValue
 }
 
 func (p *lenientParser) space() {
@@ -130,74 +146,94 @@ func (p *lenientParser) value(depth int) lenientValue {
 }
 
 func (p *lenientParser) object(depth int) lenientValue {
-	v := lenientValue{kind: objectValue}
+	keys, vals := len(p.keys), len(p.vals)
+	p.members(depth)
+	return lenientValue{kind: objectValue, keys: cutTail(&p.keys, keys), vals: cutTail(&p.vals, vals)}
+}
+
+// members appends the keys and values of the object at p.i.
+func (p *lenientParser) members(depth int) {
 	p.i++
 	for !p.bad {
 		p.space()
 		if p.i >= len(p.s) {
 			p.lossy = true
-			return v
+			return
 		}
 		switch c := p.s[p.i]; c {
 		case '}':
 			p.i++
-			return v
+			return
 		case ',':
 			p.i++
 			continue
 		case '"', '\'':
 		default:
 			p.bad = !p.atTruncation()
-			return v
+			return
 		}
 		key := p.str()
 		p.space()
 		if p.i < len(p.s) && p.s[p.i] != ':' {
 			p.bad = !p.atTruncation()
-			return v
+			return
 		}
 		p.i++
 		val := p.value(depth + 1)
 		if depth < maxDepth && p.skipDepth == 0 {
-			if v.keys == nil { // most arguments have no more keys
-				v.keys, v.vals = make([]string, 0, 2), make([]lenientValue, 0, 2)
-			}
-			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
+			p.keys, p.vals = append(p.keys, key), append(p.vals, val)
 		} else {
 			p.lossy = true
 		}
 	}
-	return v
 }
 
 func (p *lenientParser) array(depth int) lenientValue {
-	v := lenientValue{kind: arrayValue}
+	vals := len(p.vals)
+	p.elements(depth)
+	return lenientValue{kind: arrayValue, vals: cutTail(&p.vals, vals)}
+}
+
+// elements appends the elements of the array at p.i.
+func (p *lenientParser) elements(depth int) {
 	p.i++
-	for !p.bad {
+	for first := len(p.vals); !p.bad; {
 		p.space()
 		if p.i >= len(p.s) {
 			p.lossy = true
-			return v
+			return
 		}
 		switch p.s[p.i] {
 		case ']', ')':
 			p.i++
-			return v
+			return
 		case ',':
 			p.i++
 			continue
 		}
-		if depth >= maxDepth || len(v.vals) >= maxElements {
+		if depth >= maxDepth || len(p.vals)-first >= maxElements {
 			p.skipDepth, p.lossy = p.skipDepth+1, true
 			p.value(depth + 1)
 			p.skipDepth--
 			continue
 		}
 		if val := p.value(depth + 1); p.skipDepth == 0 {
-			v.vals = append(v.vals, val)
+			p.vals = append(p.vals, val)
 		}
 	}
-	return v
+}
+
+// cutTail removes the elements of the list from index from on, and returns a copy of these elements; nil for
+// none.
+func cutTail[T any](list *[]T, from int) []T {
+	tail := (*list)[from:]
+	if len(tail) == 0 {
+		return nil
+	}
+	kept := slices.Clone(tail)
+	clear(tail)
+	*list = (*list)[:from]
+	return kept
 }
 
 // str reads a quoted string and returns the text between the quotes. An unclosed string runs to the

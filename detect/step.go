@@ -30,17 +30,22 @@ type step struct {
 }
 
 // drop removes the texts of a step that was judged. A text that is needed later is read from the request
-// again. Old steps keep the result of each judgement.
-func (s *step) drop(req *wire.Request) {
+// again. Old steps keep the result of each judgement; old steps with equal judgements share the call in old.
+func (s *step) drop(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.from = req
 	if s.person {
 		s.turn.words = ""
 		return
 	}
-	s.outcome()
+	judgement := s.outcome()
 	s.identity()
 	s.loose()
-	s.call.result, s.call.analysis, s.callID, s.memo.words = callResult{}, dropped, "", nil
+	shared := old[judgement]
+	if shared == nil {
+		shared = &judgedCall{analysis: dropped, hasJudgement: true, judgement: judgement}
+		old[judgement] = shared
+	}
+	s.call, s.callID, s.memo.words = shared, "", nil
 }
 
 // dropped is the analysis of a call after drop. The step holds the properties that are still needed.

@@ -26,7 +26,7 @@ func serverBounds() collectorBounds { return collectorBounds{250, 25, 70 << 20, 
 
 // readerBounds returns the bounds of a verb that reads a long file into memory. The text of the file has no
 // pointers, so a collection is cheap.
-func readerBounds() collectorBounds { return collectorBounds{100, 10, 32 << 20, 6 << 20} }
+func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
 // growth returns the growth limit in percent for a heap with the given live bytes.
 func (b collectorBounds) growth(live uint64) int {
