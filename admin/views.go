@@ -24,7 +24,7 @@ import (
 // Notes reads and writes notes, small values of a tenant in the store that replicas share.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	WriteNotes(ctx context.Context, tenant string, marks map[sessionpkg.ID][]byte, notes map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error
 }
 
 // View is a saved filter of the list of sessions, shared by the people who log in.

@@ -132,13 +132,13 @@ func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key 
 	return nil
 }
 
-func (m *memory) WriteNotes(_ context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+func (m *memory) WriteNotes(_ context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return m.step("write notes", func() {
-		maps.Copy(m.marks, marks)
+		maps.Copy(m.marks, ofSessions)
 		if m.notes[tenant] == nil {
 			m.notes[tenant] = map[string][]byte{}
 		}
-		maps.Copy(m.notes[tenant], notes)
+		maps.Copy(m.notes[tenant], ofTenant)
 	})
 }
 

@@ -26,7 +26,7 @@ type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
 	Unclaim(ctx context.Context, name, owner string) error
 }

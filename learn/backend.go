@@ -105,8 +105,8 @@ type Backend interface {
 // Fleet is a backend that several replicas write.
 type Fleet interface {
 	// Moved returns the progress of the counters and of the feedback on open sessions, over all
-	// replicas, for the tenants that the caller follows. Moved returns other tenants, too, that have
-	// changed since the last call, without their progress; at the first call all tenants with their
+	// replicas, for the tenants that the caller follows. Moved also returns each other tenant that has
+	// changed since the last call, without its progress. The first call returns all tenants with their
 	// progress.
 	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas that the counters in memory lack: the settlements of other replicas

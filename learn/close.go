@@ -24,9 +24,9 @@ const (
 	// unitGrace is the time that a due unit waits for data of the members. Without a bound, an
 	// active member could delay the closing for ever.
 	unitGrace = 5 * time.Second
-	// lastTurn is the number of closing intervals after which each replica closes a due session that no other replica
-	// has closed.
-	lastTurn = 5
+	// maxIntervals is the number of closing intervals after which each replica closes a due session that no
+	// other replica has closed.
+	maxIntervals = 5
 )
 
 // closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
@@ -141,14 +141,14 @@ func (c *closer) inGrace(row *session.Row) bool {
 }
 
 // leavesToOthers reports whether a due session is left to other replicas for now. A replica with the session in memory
-// closes the session at once. The other replicas wait one to lastTurn intervals, by chance, so that few of them prepare
-// a session that no replica has in memory.
+// closes the session at once. The other replicas wait one to maxIntervals intervals, by chance, so that few of them
+// prepare a session that no replica has in memory.
 func (c *closer) leavesToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false
 	}
-	turn := 1 + maphash.Comparable(c.seed, ref)%lastTurn
-	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(turn)*c.closeEvery()
+	intervals := 1 + maphash.Comparable(c.seed, ref)%maxIntervals
+	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeEvery()
 }
 
 // prepare returns the first settlement of a session. A session with exchanges and without a row
@@ -217,7 +217,7 @@ const maxChanged = 4096
 type changedTenants struct {
 	mu         sync.Mutex
 	names      map[string]bool
-	incomplete bool // the list is incomplete
+	incomplete bool // tenants beyond maxChanged were left out
 }
 
 func (c *changedTenants) add(tenant string) {

@@ -81,7 +81,7 @@ func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 // expire removes the rewards of sessions that another replica must have closed. tick is the
 // interval of closing.
 func (p *provisional) expire(tick time.Duration) {
-	p.beliefs.expire(p.tools.now().Add(-closingGrace - (2+lastTurn)*tick))
+	p.beliefs.expire(p.tools.now().Add(-closingGrace - (2+maxIntervals)*tick))
 }
 
 // recall adds the rewards of sessions that an earlier process left open, at most closeBatch per call.

@@ -49,7 +49,7 @@ type Additions interface {
 type Replicas interface {
 	// Shared reports whether other replicas may serve the sessions of this store.
 	Shared() bool
-	// Refresh reads a session again that continued at another replica.
+	// Refresh reads a session again after the session has continued at another replica.
 	Refresh(ctx context.Context, ses *store.Session)
 	// Rejoin reads a unit again, because other replicas draw through the unit as well.
 	Rejoin(ctx context.Context, unit *store.Session)

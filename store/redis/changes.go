@@ -51,11 +51,11 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 }
 
 // omit deletes pending deltas. The caller holds mu.
-func (s *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
+func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logged) bool {
 		omitted := isOmitted(e)
 		if omitted {
-			s.bytes -= len(e.deltas)
+			pr.bytes -= len(e.deltas)
 		}
 		return omitted
 	})
@@ -65,19 +65,19 @@ func (s *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
 }
 
 // drop notes that the deltas of a tenant are incomplete. The caller holds mu.
-func (s *progress) drop(tp *tenantProgress) {
+func (pr *progress) drop(tp *tenantProgress) {
 	tp.counted = nil
-	s.omit(tp, func(logged) bool { return true })
+	pr.omit(tp, func(logged) bool { return true })
 }
 
 // forget notes that Redis may have lost settlements. The caller holds mu.
-func (s *progress) forget() {
-	for i := range s.own {
-		s.own[i] = nil
+func (pr *progress) forget() {
+	for i := range pr.own {
+		pr.own[i] = nil
 	}
-	for _, tp := range s.tenants {
-		s.drop(tp)
-		s.change(tp)
+	for _, tp := range pr.tenants {
+		pr.drop(tp)
+		pr.change(tp)
 	}
 }
 
@@ -112,22 +112,22 @@ func (s *Store) noteCounters(tenant string, upTo []int64) {
 }
 
 // settled returns, for each shard, the number of the last settlement that Moved has read.
-func (s *progress) settled(shards int) []int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (pr *progress) settled(shards int) []int64 {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
 	out := make([]int64, shards)
-	for i := range s.read {
-		out[i] = s.read[i].settled
+	for i := range pr.read {
+		out[i] = pr.read[i].settled
 	}
 	return out
 }
 
 // noteAnswers stores the numbers of the answered settlements of a plan, because the caller has the deltas
 // of these settlements. A call without an answer may run later, and its deltas are read from the log.
-func (s *progress) noteAnswers(p *plan, shards int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.read == nil {
+func (pr *progress) noteAnswers(p *plan, shards int) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if pr.read == nil {
 		return
 	}
 	for _, k := range p.calls {
@@ -138,13 +138,13 @@ func (s *progress) noteAnswers(p *plan, shards int) {
 		if number == 0 {
 			continue
 		}
-		if number > s.read[shard].settled {
-			if s.own[shard] == nil {
-				s.own[shard] = map[int64]struct{}{}
+		if number > pr.read[shard].settled {
+			if pr.own[shard] == nil {
+				pr.own[shard] = map[int64]struct{}{}
 			}
-			s.own[shard][number] = struct{}{}
-		} else if tp := s.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
-			s.omit(tp, func(e logged) bool { return e.shard == shard && e.number == number })
+			pr.own[shard][number] = struct{}{}
+		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
+			pr.omit(tp, func(e logged) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
@@ -160,9 +160,9 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 		return nil, err
 	}
 	gaps = map[int]bool{}
-	st := &s.progress
+	pr := &s.progress
 	for i, l := range shardChanges {
-		next, own := l.from.settled+1, st.own[l.shard]
+		next, own := l.from.settled+1, pr.own[l.shard]
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
@@ -173,13 +173,13 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 			name, _ := m.Values["t"].(string)
 			deltas, hasDeltas := m.Values["d"].(string)
 			_, isOwn := own[n]
-			tp := st.tenants[name]
+			tp := pr.tenants[name]
 			if tp == nil || tp.counted == nil || isOwn || n <= tp.counted[l.shard] {
 				continue
 			}
-			if st.bytes += len(deltas); !hasDeltas || st.bytes > maxPendingBytes {
-				st.bytes -= len(deltas)
-				st.drop(tp)
+			if pr.bytes += len(deltas); !hasDeltas || pr.bytes > maxPendingBytes {
+				pr.bytes -= len(deltas)
+				pr.drop(tp)
 				continue
 			}
 			tp.pending = append(tp.pending, logged{l.shard, n, deltas})

@@ -101,8 +101,8 @@ func (s *Store) unindexAll(ctx context.Context) error {
 // ForgetTenant returns the number of sessions. The tenant's name and its counters stay. After an
 // error the rest is still there: repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	keyspaces := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
-	sessions, err = s.sweep(ctx, "forget tenant", keyspaces, "")
+	all := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
+	sessions, err = s.sweep(ctx, "forget tenant", all, "")
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {
 			home := s.keyspace(tenantLocation(tenant))
@@ -129,15 +129,15 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	return n, err
 }
 
-// sweep deletes the sessions of keyspaces that were last seen before a time ("": all sessions) in steps.
+// sweep deletes the sessions that were last seen before a time ("": all sessions) in the keyspaces of list, in steps.
 // The context is checked between the steps.
-func (s *Store) sweep(ctx context.Context, op string, keyspaces func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
+func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
 		until = "(" + before
 	}
 	uncancelled := context.WithoutCancel(ctx)
-	remaining, err := ask(uncancelled, s, op, func(c client) ([]keyspace, error) { return keyspaces(uncancelled, c) })
+	remaining, err := ask(uncancelled, s, op, func(c client) ([]keyspace, error) { return list(uncancelled, c) })
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return 0, err
 	}
@@ -147,8 +147,8 @@ func (s *Store) sweep(ctx context.Context, op string, keyspaces func(ctx context
 	stopped := false
 	for len(remaining) > 0 && err == nil && !stopped {
 		var next []keyspace
-		keyspaces := func(context.Context, client) ([]keyspace, error) { return remaining, nil }
-		err = askAll(uncancelled, s, op, keyspaces, oldest, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
+		rest := func(context.Context, client) ([]keyspace, error) { return remaining, nil }
+		err = askAll(uncancelled, s, op, rest, oldest, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
 			if stopped = stopped || n > 0 && ctx.Err() != nil; stopped || len(cmd.Val()) == 0 {
 				return nil
 			}
@@ -178,12 +178,12 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		}
 		return nil
 	})
-	size := func(name, key string, keyspaces func(ctx context.Context, c client) ([]keyspace, error)) {
+	size := func(name, key string, list func(ctx context.Context, c client) ([]keyspace, error)) {
 		if err != nil {
 			return
 		}
 		m[name] = 0
-		err = askAll(ctx, s, "stats", keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd {
+		err = askAll(ctx, s, "stats", list, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd {
 			return p.ZCard(ctx, ks.base+key)
 		}, func(_ keyspace, cmd *goredis.IntCmd) error {
 			m[name] += cmd.Val()

@@ -67,7 +67,6 @@ type Migrated struct {
 type migrator struct {
 	s        *Store
 	o        Migration
-	owner    string
 	sessions atomic.Int64
 
 	mu      sync.Mutex
@@ -122,7 +121,7 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if o.Shards == 0 {
 		o.Shards = maxShards
 	}
-	m := &migrator{s: s, o: o, owner: o.Owner, copied: map[string]string{}}
+	m := &migrator{s: s, o: o, copied: map[string]string{}}
 	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
 		return done, err
 	}
@@ -130,7 +129,7 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
-	defer func() { _ = s.Unclaim(context.WithoutCancel(ctx), "migrate", m.owner) }()
+	defer func() { _ = s.Unclaim(context.WithoutCancel(ctx), "migrate", m.o.Owner) }()
 	if err := m.claim(ctx); err != nil {
 		return done, err
 	}
@@ -163,7 +162,7 @@ func (m *migrator) claim(ctx context.Context) error {
 	if now.Sub(m.claimed) < migrateLease/4 {
 		return nil
 	}
-	isOwner, err := m.s.Claim(ctx, "migrate", m.owner, now, migrateLease)
+	isOwner, err := m.s.Claim(ctx, "migrate", m.o.Owner, now, migrateLease)
 	if err == nil && !isOwner {
 		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
 	}

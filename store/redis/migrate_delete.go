@@ -23,7 +23,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		// A replica that was paused for a long time must not write into the old layout, so this freeze has no end.
 		err := m.s.do(ctx, "migrate", func(c client) error {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.old(tenant).base+"frozen", m.owner, 0)
+				return p.Set(ctx, m.old(tenant).base+"frozen", m.o.Owner, 0)
 			})
 			return err
 		})

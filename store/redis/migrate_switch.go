@@ -12,7 +12,7 @@ import (
 // tenants.
 func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	err = m.s.do(ctx, "migrate", func(c client) error {
-		if err := c.Set(ctx, m.s.commonKey("frozen"), m.owner, migrateFreeze).Err(); err != nil {
+		if err := c.Set(ctx, m.s.commonKey("frozen"), m.o.Owner, migrateFreeze).Err(); err != nil {
 			return err
 		}
 		if names, err = m.s.tenants(ctx, c); err != nil {
@@ -20,7 +20,7 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.old(tenant).base+"frozen", m.owner, migrateFreeze)
+				return p.Set(ctx, m.old(tenant).base+"frozen", m.o.Owner, migrateFreeze)
 			})
 			if err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 // reads only the shards that have changed.
 type progress struct {
 	mu            sync.Mutex
-	read          []shardPosition            // position of each shard; nil: Moved has not ended yet
+	read          []shardPosition            // position of each shard; nil: no call of Moved has ended without an error
 	own           []map[int64]struct{}       // by shard: numbers of the settlements of this Store after read; the caller of Settle has the deltas
 	tenants       map[string]*tenantProgress // tenants that the reader follows
 	changes       int64                      // number of changes of positions of counters
@@ -36,36 +36,36 @@ type tenantProgress struct {
 }
 
 // tenant returns the position of a tenant, nil before the first read. The caller holds mu.
-func (s *progress) tenant(name string) *tenantProgress {
-	if s.read == nil {
+func (pr *progress) tenant(name string) *tenantProgress {
+	if pr.read == nil {
 		return nil
 	}
-	if s.tenants[name] == nil {
-		s.tenants[name] = &tenantProgress{}
-		s.change(s.tenants[name])
+	if pr.tenants[name] == nil {
+		pr.tenants[name] = &tenantProgress{}
+		pr.change(pr.tenants[name])
 	}
-	return s.tenants[name]
+	return pr.tenants[name]
 }
 
 // change gives the counters of a tenant a new position. The caller holds mu.
-func (s *progress) change(tp *tenantProgress) {
-	s.changes++
-	tp.settled = s.changes
+func (pr *progress) change(tp *tenantProgress) {
+	pr.changes++
+	tp.settled = pr.changes
 }
 
 // keepOnly drops all tenants except names. The caller holds mu.
-func (s *progress) keepOnly(names []string) {
+func (pr *progress) keepOnly(names []string) {
 	kept := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
-		if tp := s.tenants[name]; tp != nil {
+		if tp := pr.tenants[name]; tp != nil {
 			kept[name] = tp
-			delete(s.tenants, name)
+			delete(pr.tenants, name)
 		}
 	}
-	for _, tp := range s.tenants {
-		s.drop(tp)
+	for _, tp := range pr.tenants {
+		pr.drop(tp)
 	}
-	s.tenants = kept
+	pr.tenants = kept
 }
 
 // Moved returns the positions of the counters and of the feedback on open sessions of the tenants that
@@ -112,7 +112,7 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	for _, name := range follow {
 		followed[name] = true
 	}
-	keyspaces := func(ctx context.Context, c client) (wanted []keyspace, err error) {
+	followedOnly := func(ctx context.Context, c client) (wanted []keyspace, err error) {
 		all, err := s.lists(ctx, c)
 		for _, ks := range all {
 			out[ks.tenant] = session.Position{}
@@ -125,7 +125,7 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 	question := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.lists+"t", "moved", "told")
 	}
-	err := askAll(ctx, s, "moved", keyspaces, question, func(ks keyspace, cmd *goredis.SliceCmd) error {
+	err := askAll(ctx, s, "moved", followedOnly, question, func(ks keyspace, cmd *goredis.SliceCmd) error {
 		position := session.Position{}
 		position.Counters, _ = cmd.Val()[0].(string)
 		if place := integer(cmd.Val()[1]); place > 0 {
@@ -153,18 +153,18 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	if err != nil {
 		return err
 	}
-	st := &s.progress
-	read := st.read
+	pr := &s.progress
+	read := pr.read
 	if read == nil { // no earlier call has ended without an error
-		read, st.own, st.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
+		read, pr.own, pr.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var shardChanges []shardChange
 	for i := range all {
 		to, from := shardPosition{integer(latest[i].Val()[0]), integer(latest[i].Val()[1])}, read[i]
 		if to.settled < from.settled || to.order < from.order { // the server has lost data: read everything
 			read[i], from = shardPosition{}, shardPosition{}
-			st.forget()
-			for _, tp := range st.tenants {
+			pr.forget()
+			for _, tp := range pr.tenants {
 				tp.feedback = nil
 			}
 		}
@@ -176,7 +176,7 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 		return err
 	}
 	for _, l := range shardChanges {
-		st.read[l.shard] = l.to
+		pr.read[l.shard] = l.to
 	}
 	return nil
 }
@@ -203,25 +203,25 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	if err != nil {
 		return err
 	}
-	st := &s.progress
-	first := st.read == nil
+	pr := &s.progress
+	first := pr.read == nil
 	if first {
-		st.read = make([]shardPosition, len(all))
+		pr.read = make([]shardPosition, len(all))
 	}
 	tenant := func(z goredis.Z) *tenantProgress {
 		name, _ := z.Member.(string)
 		changed[name] = session.Position{}
 		if first {
-			return st.tenant(name)
+			return pr.tenant(name)
 		}
-		return st.tenants[name]
+		return pr.tenants[name]
 	}
 	for i, l := range shardChanges {
 		for _, z := range settled[i].Val() {
 			if tp := tenant(z); tp != nil {
-				st.change(tp)
+				pr.change(tp)
 				if gaps[i] {
-					st.drop(tp)
+					pr.drop(tp)
 				}
 			}
 		}
@@ -232,7 +232,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 		}
 	}
 	if first {
-		for _, tp := range st.tenants {
+		for _, tp := range pr.tenants {
 			if tp.feedback == nil { // no feedback in any shard
 				tp.feedback = map[int]int64{}
 			}

@@ -65,12 +65,12 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
 // transaction. For this transaction the notes of sessions are stored under the keys of the tenant, where
 // SessionNote finds the notes, and then move to the keys of their sessions.
-func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, home := newPlan("notes"), tenantLocation(tenant)
-	for _, key := range slices.Sorted(maps.Keys(notes)) {
-		p.add(home, "n", "notes", key, string(notes[key]))
+	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {
+		p.add(home, "n", "notes", key, string(ofTenant[key]))
 	}
-	for id, data := range marks {
+	for id, data := range ofSessions {
 		p.add(home, "n", "jots", string(id[:]), string(data))
 	}
 	if len(p.items) == 0 {

@@ -82,11 +82,11 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll asks one question about each of the keyspaces, many in one round trip, and calls answer with each
-// result.
-func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, keyspaces func(ctx context.Context, c client) ([]keyspace, error), question func(p goredis.Pipeliner, ks keyspace) C, answer func(ks keyspace, cmd C) error) error {
+// askAll asks one question about each of the keyspaces that list returns, many in one round trip, and calls answer
+// with each result.
+func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), question func(p goredis.Pipeliner, ks keyspace) C, answer func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
-		all, err := keyspaces(ctx, c)
+		all, err := list(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -144,14 +144,14 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 		if err != nil {
 			return err
 		}
-		for _, tenantKeyspaces := range keyspaces {
-			if len(group)+len(tenantKeyspaces) > walkKeyspaces && len(group) > 0 {
+		for _, ofTenant := range keyspaces {
+			if len(group)+len(ofTenant) > walkKeyspaces && len(group) > 0 {
 				if err := w.merge(ctx, group, from, to, fn); err != nil {
 					return err
 				}
 				group = nil
 			}
-			group = append(group, tenantKeyspaces...)
+			group = append(group, ofTenant...)
 		}
 	}
 	return w.merge(ctx, group, from, to, fn)

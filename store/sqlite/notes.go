@@ -58,13 +58,13 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 
 // WriteNotes writes notes of sessions and of the tenant in one transaction. A session without a row gets
 // no note; a note of the tenant without data is deleted.
-func (s *Store) WriteNotes(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		n := t.tenant(tenant)
-		for id, data := range marks {
+		for id, data := range ofSessions {
 			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
 		}
-		for key, data := range notes {
+		for key, data := range ofTenant {
 			if data == nil {
 				t.db.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
 			} else {

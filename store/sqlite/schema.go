@@ -95,7 +95,7 @@ CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NUL
 `, reopenScript, newestIndexes, parkedOfScript, echoesTable}
 }
 
-// reopenScript opens sessions again that an older release closed without settling them, because the store
+// reopenScript reopens the sessions that an older release closed without settling them, because the store
 // or the program failed in between. Imported sessions are closed and never settled.
 const reopenScript = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)

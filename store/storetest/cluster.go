@@ -51,13 +51,13 @@ func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster 
 	for range nodes {
 		bus := freePort(t)
 		buses = append(buses, bus)
-		own := append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"}, args...)
+		options := append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"}, args...)
 		if s != nil {
 			port := freePort(t)
 			c.tls = append(c.tls, net.JoinHostPort("127.0.0.1", port))
-			own = append(own, s.Args(port, "yes")...)
+			options = append(options, s.Args(port, "yes")...)
 		}
-		c.Nodes = append(c.Nodes, StartRedis(t, own...))
+		c.Nodes = append(c.Nodes, StartRedis(t, options...))
 	}
 	for i, n := range c.Nodes {
 		from, to := i*slots/nodes, (i+1)*slots/nodes-1

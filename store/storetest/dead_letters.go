@@ -102,19 +102,19 @@ func exchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due", len(list), 2)
-	equal(t, "first due session", uncounted(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
+	equal(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
 	noSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	equal(t, "row after the exchange", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
 	list = due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due sessions after the row", len(list), 2)
-	equal(t, "first due session with its row", uncounted(t, list[0], 1), row(tenantA, 1, 5))
+	equal(t, "first due session with its row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
 	settle(t, s, settlement(tenantA, 1, 0), settlement(tenantA, 2, 0))
 	equal(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
 }
 
-// uncounted returns a due row without the number of exchanges, which a store may leave out.
-func uncounted(t tester, r session.Row, exchanges int) session.Row {
+// withoutExchanges returns a due row without the number of exchanges, which a store may leave out.
+func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
 	if r.Exchanges != 0 {
 		equal(t, "exchanges of the session", r.Exchanges, exchanges)
 	}

@@ -137,12 +137,12 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var owner atomic.Int64 // the cases run in parallel; each call of unpark uses sessions without feedback
+	var unparked atomic.Int64 // sessions that unpark has used; each call uses sessions without feedback, also in parallel cases
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
 		for _, k := range keys {
-			sessions[k] = id(1000 + int(owner.Add(1)))
+			sessions[k] = id(1000 + int(unparked.Add(1)))
 		}
 		mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenant, sessions))
 		for k, to := range sessions {

@@ -18,15 +18,15 @@ import (
 // first round, and no larger sizes. addOwn adds data to a session that only this backend stores.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time), size func() map[string]int64) {
 	t.Helper()
-	const each, slack = 40, 64 // sessions of a round; bytes by which a total may grow, because its number gets more digits
-	later := at(60 * 1000)     // after all sessions of the test
+	const perRound, slack = 40, 64 // sessions of a round; bytes by which a total may grow, because its number gets more digits
+	later := at(60 * 1000)         // after all sessions of the test
 	round := func(n int) {
-		for i := range each {
-			writeLife(t, s, n*each+i, at(60*n))
-			addOwn(hashed(n*each+i), at(60*n))
+		for i := range perRound {
+			writeLife(t, s, n*perRound+i, at(60*n))
+			addOwn(hashed(n*perRound+i), at(60*n))
 		}
-		if deleted := mustGet[int](t)(s.Retain(t.Context(), later)); deleted < each {
-			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, each)
+		if deleted := mustGet[int](t)(s.Retain(t.Context(), later)); deleted < perRound {
+			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, perRound)
 		}
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}

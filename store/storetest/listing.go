@@ -43,12 +43,12 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
-			of := session.ListRange{Since: at(2), Until: at(6), Limit: 3}
+			within := session.ListRange{Since: at(2), Until: at(6), Limit: 3}
 			var have []int
 			for {
-				p := newest(t, s, tenantA, of)
+				p := newest(t, s, tenantA, within)
 				have = append(have, sessionNumbers(p.List)...)
-				of.After = p.Next
+				within.After = p.Next
 				if p.Next == "" {
 					break
 				}
@@ -95,12 +95,12 @@ func listingCases() map[string]func(tester, Store) {
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
-			for _, place := range []string{"x y", "1;2", "-", "'"} {
-				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("sessions after %q: got error %v, want session.ErrPlace", place, err)
+			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
+				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("sessions after %q: got error %v, want session.ErrPlace", cursor, err)
 				}
-				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: place, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("samples after %q: got error %v, want session.ErrPlace", place, err)
+				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("samples after %q: got error %v, want session.ErrPlace", cursor, err)
 				}
 			}
 		},
@@ -113,14 +113,14 @@ func listingCases() map[string]func(tester, Store) {
 			old := session.ListRange{Since: at(1), Until: at(4), Limit: 10} // older than all other sessions
 			equal(t, "oldest sessions", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
 			equal(t, "samples of the oldest sessions", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
-			total, pages, of := 0, 0, session.ListRange{Limit: 1 << 30}
+			total, pages, within := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
-				p := newest(t, s, tenantA, of)
+				p := newest(t, s, tenantA, within)
 				total += len(p.List)
 				if len(p.List) > 500 {
 					t.Errorf("got a page of %d sessions, want at most 500", len(p.List))
 				}
-				of.After, more = p.Next, p.Next != ""
+				within.After, more = p.Next, p.Next != ""
 			}
 			equal(t, "sessions", total, 600)
 			if pages < 2 {

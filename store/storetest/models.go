@@ -12,7 +12,7 @@ func modelCases() map[string]func(tester, Store) {
 			}
 			equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
-		"maxima are sorted and apart from the counters": func(t tester, s Store) {
+		"maxima are sorted and separate from the counters": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "emax+", 0, 100)))
 			must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
 			must(t, s.Raise(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))

@@ -10,7 +10,7 @@ import (
 // noteCases returns the cases of notes.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"text left with a session is deleted with the session": func(t tester, s Store) {
+		"note of a session is deleted with the session": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			writeFull(t, s, tenantB, 1)
 			wantSessionNote(t, s, tenantA, "")
@@ -56,9 +56,9 @@ func noteCases() map[string]func(tester, Store) {
 			equal(t, "all", notes(t, s, tenantA, "n|"), want)
 		},
 		"claim has one owner at a time": func(t tester, s Store) {
-			claim := func(owner string, at int) bool {
+			claim := func(owner string, second int) bool {
 				t.Helper()
-				return mustGet[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(at), time.Minute))
+				return mustGet[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(second), time.Minute))
 			}
 			equal(t, "first claim", claim("a", 0), true)
 			equal(t, "claim of a second owner", claim("b", 1), false)
@@ -77,13 +77,13 @@ func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Secon
 
 // writeNotes writes notes of sessions, by the number of the session, and notes of the tenant, by key. An empty
 // text deletes the note.
-func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {
+func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {
 	t.Helper()
 	m, n := map[session.ID][]byte{}, map[string][]byte{}
-	for k, v := range marks {
+	for k, v := range ofSessions {
 		m[id(k)] = []byte(v)
 	}
-	for k, v := range list {
+	for k, v := range ofTenant {
 		n[k] = nil
 		if v != "" {
 			n[k] = []byte(v)
@@ -95,7 +95,7 @@ func writeNotes(t tester, s Store, tenant string, marks map[int]string, list map
 // wantSessionNote fails the test unless session 1 has the note want; "" means no note.
 func wantSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "mark", string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
+	equal(t, "note", string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
 // notes returns "key=text" for each note of a tenant whose key begins with prefix.

@@ -90,8 +90,8 @@ func (r *Redis) Start() error {
 	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // a process outside of the test's clock
 		// An error reply proves that the server runs and requires a password.
 		_, err := r.Do("PING")
-		var said replyError
-		if err == nil || errors.As(err, &said) && !strings.HasPrefix(string(said), "LOADING") {
+		var reply replyError
+		if err == nil || errors.As(err, &reply) && !strings.HasPrefix(string(reply), "LOADING") {
 			return nil
 		}
 		select {

@@ -57,11 +57,11 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	t.Helper()
 	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
 	host, port, _ := net.SplitHostPort(addr)
-	own := freePort(t)
+	tlsPort := freePort(t)
 	path := filepath.Join(t.TempDir(), "sentinel.conf")
 	conf := fmt.Sprintf("user %s on >%s %s\nsentinel monitor fleet %s %s 1\nsentinel auth-pass fleet %s\ntls-replication yes\n"+
 		"tls-port %s\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients yes\n",
-		SentinelUser, SentinelPassword, rules, host, port, ServersPassword, own, s.Cert, s.Key, s.CA)
+		SentinelUser, SentinelPassword, rules, host, port, ServersPassword, tlsPort, s.Cert, s.Key, s.CA)
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,16 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 		t.Fatal("the Sentinel does not start: ", err)
 	}
 	t.Cleanup(sentinel.Kill)
-	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, own, SentinelUser, SentinelPassword)
+	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, tlsPort, SentinelUser, SentinelPassword)
 }
 
 // AwaitReplica waits until the Sentinel knows a replica that follows the master.
 func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 	t.Helper()
-	g.await(t, "the Sentinel knows no replica that follows its master", func() bool {
+	g.await(t, "a replica that follows its master", func() bool {
 		list, _ := g.Must(t, "SENTINEL", "REPLICAS", g.Name).([]any)
-		said := fmt.Sprint(list...)
-		return len(list) == 1 && strings.Contains(said, "master-link-status ok") && !strings.Contains(said, "s_down")
+		reply := fmt.Sprint(list...)
+		return len(list) == 1 && strings.Contains(reply, "master-link-status ok") && !strings.Contains(reply, "s_down")
 	})
 }
 
@@ -99,7 +99,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 // AwaitFailover waits until another server is the master and reports the role.
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
-	g.await(t, "there is no new master", func() bool {
+	g.await(t, "a new master", func() bool {
 		now := g.Master(t)
 		if now == old {
 			return false
@@ -109,13 +109,13 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits for processes outside of the test's clock. A delayed Sentinel does nothing for half a
-// minute.
+// await waits until ok returns true. The limit is long, because a Sentinel that finds itself delayed does
+// nothing for half a minute (its mode TILT). The processes are outside of the test's clock.
 func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
 		if time.Now().After(end) { //nolint:forbidigo // see above
-			t.Fatalf("%s did not happen within %v", what, 4*startLimit)
+			t.Fatalf("the Sentinel does not report %s within %v", what, 4*startLimit)
 		}
 	}
 }

@@ -97,8 +97,8 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that have not read each other's rows: each worker writes the row of one run
-// with another pick.
+// unitsMerge tests replicas that have not read each other's rows: all workers write the row of the same run, each
+// time with a different pick.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
@@ -182,7 +182,7 @@ func oneInitialises(t tester, s Store) {
 	equal(t, "different returned values", len(seen), 1)
 }
 
-// onePutsPriors tests concurrent calls of PutPriors for one version: one is accepted.
+// onePutsPriors tests concurrent calls of PutPriors from the same version: the store accepts exactly one of them.
 func onePutsPriors(t tester, s Store) {
 	var ok atomic.Int64
 	together(t, func(w int) error {

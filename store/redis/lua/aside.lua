@@ -1,4 +1,4 @@
--- Sets sessions and exchanges aside at which a step panicked, and readmits sessions. Marks are in the hash 'aside', under the
+-- Sets aside the sessions and exchanges at which a step panicked, and readmits sessions. Marks are in the hash 'aside', under the
 -- session and the exchange. A mark is a state, the number of times (6 digits) and a document. States: 1: a session set aside, 0: a
 -- readmitted session, 2: an exchange.
 -- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries
@@ -28,11 +28,11 @@ local function out()
   end
 end
 
--- back readmits a session that was set aside fewer times than most.
+-- back readmits a session that was set aside fewer times than maxTries.
 local function back()
-  local id, most = arg(), tonumber(arg())
+  local id, maxTries = arg(), tonumber(arg())
   local value = call('HGET', marks, aside(id, ''))
-  if value and string.sub(value, 1, 1) == '1' and tonumber(string.sub(value, 2, 7)) < most then
+  if value and string.sub(value, 1, 1) == '1' and tonumber(string.sub(value, 2, 7)) < maxTries then
     call('HSET', marks, aside(id, ''), '0' .. string.sub(value, 2))
     local begun = where(id)
     if begun then due(begun, id) end

@@ -2,10 +2,10 @@
 -- killed reads the sessions again. This script also runs while the tenant is frozen, so P is not the prefix of the tenant, which
 -- common.lua would refuse. B is the prefix of the tenant.
 -- ARGV: the maximum number of sessions, the prefix of the tenant's keys; then any number of migrated sessions.
-local most, B = tonumber(arg()), arg()
+local limit, B = tonumber(arg()), arg()
 while more() do call('SREM', B .. 'taken', arg()) end
-for _, id in ipairs(call('SRANDMEMBER', B .. 'dirty', most)) do
+for _, id in ipairs(call('SRANDMEMBER', B .. 'dirty', limit)) do
   call('SREM', B .. 'dirty', id)
   call('SADD', B .. 'taken', id)
 end
-return call('SRANDMEMBER', B .. 'taken', most)
+return call('SRANDMEMBER', B .. 'taken', limit)

@@ -121,12 +121,12 @@ end
 -- entry puts a feedback into the set of a session, which has a bound of entries, and of bytes ('b' of the session). entry returns 1
 -- if the set changed, 0 if not, and -1 if the set is full.
 local bytes = 16777216
-local function entry(id, score, k, value, most)
+local function entry(id, score, k, value, maxEntries)
   mention(id, score)
   local f = key('f', id)
   local old = call('HGET', f, k)
   if old and not supersedes(value, old) then return 0 end
-  if not old and call('HLEN', f) >= tonumber(most) then return -1 end
+  if not old and call('HLEN', f) >= tonumber(maxEntries) then return -1 end
   local s, more = key('s', id), #value - #(old or '')
   if more > 0 and tonumber(call('HGET', s, 'b') or 0) >= bytes then return -1 end
   call('HINCRBY', s, 'b', more)

@@ -3,8 +3,8 @@
 -- each feedback.
 local changed = {}
 while more() do
-  local id, score, k, value, most = arg(), arg(), arg(), arg(), arg()
-  changed[#changed + 1] = entry(id, score, k, value, most)
+  local id, score, k, value, maxEntries = arg(), arg(), arg(), arg(), arg()
+  changed[#changed + 1] = entry(id, score, k, value, maxEntries)
 end
 done()
 return changed

@@ -1,7 +1,7 @@
 -- Stores feedback until the key occurs. Of two values of one entry, the later value stays.
 -- ARGV: maximum of parked entries of the tenant, maximum for one key, key (8 bytes), the key in hex, id of the entry (8 bytes), score,
 -- value. Returns 0 if a maximum is reached, else 1.
-local most, mostOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
+local limit, maxOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name
 if sharded then call('SADD', A .. 'parked', N) end
 local old = call('HGET', p, id)
@@ -12,7 +12,7 @@ if old then
   end
   return 1
 end
-if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= mostOfKey then return 0 end
+if call('ZCARD', P .. 'parked') >= limit or call('HLEN', p) >= maxOfKey then return 0 end
 call('HSET', p, id, value)
 call('ZADD', P .. 'parked', score, k .. id)
 return 1

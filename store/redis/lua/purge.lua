@@ -1,7 +1,7 @@
 -- Deletes parked feedback, oldest first.
 -- ARGV: the upper bound of the time in the form of ZRANGEBYSCORE, the maximum number of entries. Returns the number of deleted entries.
-local before, most, n = arg(), arg(), 0
-for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LIMIT', 0, most)) do
+local before, limit, n = arg(), arg(), 0
+for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LIMIT', 0, limit)) do
   local p = P .. 'p:' .. string.format(string.rep('%02x', 8), string.byte(member, 1, 8))
   call('HDEL', p, string.sub(member, 9))
   call('ZREM', P .. 'parked', member)

@@ -1,11 +1,12 @@
--- Takes steps of settlements, in order. A step is taken if the version of the session is still the old version of the step: the
+-- Applies steps of settlements, in order. A step is applied if the version of the session is still the old version of the step: the
 -- deltas of the step are added to the counters. A counter row is the hash of one scope and day. 'counters' lists the rows.
 -- ARGV, any number of: session, old version, new version, settlement, state of the feedback, number of rows; for each row: digest,
 -- name, number of deltas; for each delta: field, value; then the deltas for the log.
--- Returns for each step the number of this call in the shard, or 0 if the step was not taken. The log of a shard has an entry for each
+-- Returns for each step the number of this call in the shard, or 0 if the step was not applied. The log of a shard has an entry for each
 -- of the last calls: the tenant, and the deltas unless the deltas are long. A number without an entry tells readers that the log is incomplete.
-local mostCalls, mostBytes = 32, 32768
-local taken, moved, log = {}, nil, {}
+local maxCalls, maxBytes = 32, 32768
+-- moved is the number of this call, once a step was applied.
+local results, moved, log = {}, nil, {}
 local function step()
   local id, from, to, applied, state, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
   local s = key('s', id)
@@ -54,14 +55,14 @@ local function step()
   end
   local deltas = arg()
   if ok then log[#log + 1] = deltas end
-  taken[#taken + 1] = ok and moved or 0
+  results[#results + 1] = ok and moved or 0
 end
 while more() do step() end
 if moved and sharded then
   local deltas = table.concat(log)
-  local entry = { A .. 'log', 'MAXLEN', '=', mostCalls, moved .. '-1', 't', N }
-  if #deltas <= mostBytes then entry[8], entry[9] = 'd', deltas end
-  call('XADD', unpack(entry))
+  local command = { A .. 'log', 'MAXLEN', '=', maxCalls, moved .. '-1', 't', N }
+  if #deltas <= maxBytes then command[8], command[9] = 'd', deltas end
+  call('XADD', unpack(command))
 end
 done()
-return taken
+return results
