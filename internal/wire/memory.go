@@ -67,18 +67,18 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Req
 		return r, err
 	}
 	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
-	k := m.find(key, body)
-	if k == nil {
+	cp := m.find(key, body)
+	if cp == nil {
 		r, p, err := parse(d, body, maxItems)
 		if err == nil {
 			m.keep(key, p, r, nil)
 		}
 		return r, err
 	}
-	p := k.parser(d, body, maxItems)
-	r, err := p.request(p.resume(k), k)
+	p := cp.parser(d, body, maxItems)
+	r, err := p.request(p.resume(cp), cp)
 	if err == nil {
-		m.keep(key, p, r, k)
+		m.keep(key, p, r, cp)
 	}
 	return r, err
 }
@@ -97,11 +97,11 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 // results, so that the cost of a turn does not grow with the conversation. Requests of earlier turns read
 // the same arrays up to their own length. Only the first parser appends to the arrays: for a second one,
 // of a branch of the conversation, find returns lists without room.
-func (k *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
+func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
-		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: k.count, at: k.at, keys: slices.Clone(k.keys),
-		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
-		prelude: listPrelude{k.at, len(k.keys)},
+		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, at: cp.at, keys: slices.Clone(cp.keys),
+		list: roomy(cp.list), results: roomy(cp.results), tools: slices.Clone(cp.tools),
+		prelude: listPrelude{cp.at, len(cp.keys)},
 	}
 }
 
@@ -117,18 +117,18 @@ func roomy[T any](s []T) []T {
 }
 
 // resume continues the scan after the proven part.
-func (p *parser) resume(k *checkpoint) int {
-	i := p.listItems(p.scan.next(k.end, ']'))
+func (p *parser) resume(cp *checkpoint) int {
+	i := p.listItems(p.scan.next(cp.end, ']'))
 	if i > 0 {
-		p.at.list = span{k.start, i}
+		p.at.list = span{cp.start, i}
 	}
 	return p.members(p.scan.next(i, '}'))
 }
 
 // listHash returns the hash of the whole list. The digest has seen the beginning.
-func (k *checkpoint) listHash(list []byte) uint64 {
-	d := k.digest
-	_, _ = d.Write(list[k.end-k.start:])
+func (cp *checkpoint) listHash(list []byte) uint64 {
+	d := cp.digest
+	_, _ = d.Write(list[cp.end-cp.start:])
 	return d.Sum64()
 }
 
@@ -136,8 +136,8 @@ func (k *checkpoint) listHash(list []byte) uint64 {
 const fixedCost = 16
 
 // size returns the cost of a checkpoint in entries.
-func (k *checkpoint) size() int {
-	return fixedCost + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
+func (cp *checkpoint) size() int {
+	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
 
 // trimmed returns s in an array of about its length, so that the memory holds little unused room.
@@ -161,23 +161,23 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	var head, digest, found xxhash.Digest
 	head.Reset()
 	start, at, same := 0, 0, false
-	for _, k := range list {
-		if k.end > len(body) {
+	for _, cp := range list {
+		if cp.end > len(body) {
 			continue
 		}
-		if k.start != start {
-			_, _ = head.Write(body[start:k.start])
-			start, at = k.start, k.start
-			same = head.Sum64() == k.head
+		if cp.start != start {
+			_, _ = head.Write(body[start:cp.start])
+			start, at = cp.start, cp.start
+			same = head.Sum64() == cp.head
 			digest.Reset()
 		}
 		if !same {
 			continue
 		}
-		_, _ = digest.Write(body[at:k.end])
-		at = k.end
-		if digest.Sum64() == k.sum {
-			best, found = k, digest
+		_, _ = digest.Write(body[at:cp.end])
+		at = cp.end
+		if digest.Sum64() == cp.sum {
+			best, found = cp, digest
 		}
 	}
 	if best == nil {
@@ -185,12 +185,12 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := *best
-	k.digest, best.lent = found, true
-	if k.lent { // another parser appends to the arrays
-		k.list, k.results = slices.Clip(k.list), slices.Clip(k.results)
+	cp := *best // with the value of lent before this call
+	cp.digest, best.lent = found, true
+	if cp.lent { // another parser appends to the arrays
+		cp.list, cp.results = slices.Clip(cp.list), slices.Clip(cp.results)
 	}
-	return &k
+	return &cp
 }
 
 // keep stores the checkpoint of a scan in place of source, the checkpoint from which the scan resumed.
@@ -198,37 +198,37 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return
 	}
-	k := &checkpoint{
+	cp := &checkpoint{
 		end: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
 		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
 		at: p.prelude.at, count: p.listed, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsListed]),
 	}
 	if source != nil {
 		d := source.digest
-		_, _ = d.Write(p.scan.b[source.end:k.end])
-		k.head, k.sum = source.head, d.Sum64()
+		_, _ = d.Write(p.scan.b[source.end:cp.end])
+		cp.head, cp.sum = source.head, d.Sum64()
 	} else {
-		k.head, k.sum = xxhash.Sum64(p.scan.b[:k.start]), xxhash.Sum64(p.scan.b[k.start:k.end])
+		cp.head, cp.sum = xxhash.Sum64(p.scan.b[:cp.start]), xxhash.Sum64(p.scan.b[cp.start:cp.end])
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock++
-	k.used = m.clock
+	cp.used = m.clock
 	old := m.checkpoints[key]
 	list := make([]*checkpoint, 0, len(old)+1)
 	for _, o := range old {
-		if (source != nil && o.end == source.end && o.sum == source.sum && o.start == source.start) || (o.end == k.end && o.sum == k.sum) {
+		if (source != nil && o.end == source.end && o.sum == source.sum && o.start == source.start) || (o.end == cp.end && o.sum == cp.sum) {
 			m.size -= o.size()
 			continue
 		}
 		list = append(list, o)
 	}
-	list = append(list, k)
-	m.size += k.size()
+	list = append(list, cp)
+	m.size += cp.size()
 	if len(list) > memoryBucket {
 		oldest := slices.MinFunc(list, func(a, b *checkpoint) int { return cmp.Compare(a.used, b.used) })
 		m.size -= oldest.size()
-		list = slices.DeleteFunc(list, func(k *checkpoint) bool { return k == oldest })
+		list = slices.DeleteFunc(list, func(cp *checkpoint) bool { return cp == oldest })
 	}
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list

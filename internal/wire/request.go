@@ -74,7 +74,7 @@ type requestMemo struct {
 	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
 	hashes          paged[itemHash]    // hashes of the items
 	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs
-	hasRepeatedPair bool               // an agent's text call (bare in anyCall) got the same answer twice
+	hasRepeatedPair bool               // a bare call (see anyCall) got the same answer twice
 }
 
 // paged holds a value for each item of a list, in pages that are made at their first use. A request reads
