@@ -81,7 +81,7 @@ func (c *toolCall) purposeOf() purpose {
 			return purposeRead
 		}
 		return purposeEdit
-	case c.nameMatches("plan") && !c.has("run", "exec"):
+	case c.nameMatches("plan") && !c.has("run", "exec", "upgrade", "change", "cancel", "subscribe"): // a plan of a customer
 		return purposePlan
 	case c.namesWait() || c.nameMatches("wait") || c.has("output") && c.nameMatches("waits-for") && !c.has("file"):
 		return purposeWait

@@ -39,51 +39,111 @@ const maxClause = 300
 
 // domainFails returns the rule of a short answer in words that reports a failure of the call.
 func (c *toolCall) domainFails(text string) string {
-	if c.purpose == purposeOther && len(text) <= maxClause && c.namesNone(text) {
-		return "no-such"
+	acts := c.changesState()
+	if acts { // the offer of another date follows in a further paragraph
+		text, _, _ = strings.Cut(text, "\n\n")
 	}
-	if c.purpose != purposeOther || len(text) > maxClause || strings.Count(text, "\n") > 2 ||
-		strings.Contains(text, "|") || c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !c.changesState() {
+	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
 	}
 	low := withoutQuotes(fold(withoutSigns(plain(text))))
-	sentence := low
-	if i := strings.IndexAny(low, ".!"); i > 0 {
-		sentence = low[:i]
+	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
+	if slices.ContainsFunc(sentences, c.namesNone) {
+		return "no-such"
 	}
+	if len(sentences) == 0 || strings.Count(text, "\n") > 2 || strings.Contains(text, "|") ||
+		c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !acts {
+		return ""
+	}
+	sentence := sentences[0]
 	switch {
 	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
 		return "service"
-	case startsWord(sentence, "no", "there is no") && c.has("get", "read", "show", "retrieve") && hasPhrase(sentence, "with", "exists"):
-		return "no-such"
-	case !c.changesState():
-		return ""
-	}
-	clause := firstClause(sentence)
-	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
-		return ""
-	}
-	for _, word := range c.phrases.lists["action-fails"] {
-		// For a tool that rejects claims, "Claim rejected" is a success.
-		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		if !named && hasPhrase(clause, word) {
-			return "not-done"
+	case !acts:
+		if c.looksUp() && (startsWord(sentence, c.phrases.lists["lookup-fails"]...) || c.namesGone(sentence)) {
+			return "no-such"
 		}
+	case c.reportsNotDone(firstClause(sentence)), len(sentences) > 1 && c.reportsUndone(sentences):
+		return "not-done"
 	}
 	return ""
 }
 
-// namesNone reports whether a text says that no object of the tool fits: "There is no patient with this number"
+// looksUp reports whether a tool returns one thing. A tool that searches or lists may find nothing.
+func (c *toolCall) looksUp() bool {
+	return c.has("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.has("search", "list")
+}
+
+// reportsNotDone reports whether the first clause of an answer says that nothing was done.
+func (c *toolCall) reportsNotDone(clause string) bool {
+	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
+		return false
+	}
+	if startsWord(clause, "no", "none", "nothing", "there is no", "there's no", "there are no") &&
+		!startsWord(clause, "no problem", "no further", "no additional", "no extra", "no fee", "no charge") ||
+		strings.Contains(clause, "n't ") && !hasPhrase(clause, "don't need", "don't have to") {
+		return true
+	}
+	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
+		// For a tool that rejects claims, "Claim rejected" is a success.
+		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
+		return !named && hasPhrase(clause, word)
+	})
+}
+
+// reportsUndone reports whether a later sentence says that something was not done, after a first sentence that
+// reports no success: "The seat was taken by another guest. The visit was not booked."
+func (c *toolCall) reportsUndone(sentences []string) bool {
+	first := sentences[0]
+	if hasPhrase(first, c.phrases.lists["no-complaint"]...) || hasPhrase(first, "has been", "have been", "confirmed", "done", "booked", "ok") {
+		return false
+	}
+	return slices.ContainsFunc(sentences[1:], func(s string) bool {
+		return hasPhrase(s, "was not", "were not", "not been", "wasn't", "weren't", "hasn't been", "haven't been", "nothing was")
+	})
+}
+
+// namesNone reports whether a sentence says that no object of the tool fits: "There is no patient with this number"
 // of get_patient.
-func (c *toolCall) namesNone(text string) bool {
-	rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(text)), "there is no ")
-	noun, rest, _ := strings.Cut(rest, " ")
-	return ok && slices.Contains(c.words, noun) && startsWord(rest, "with", "for", "under", "called", "named")
+func (c *toolCall) namesNone(sentence string) bool {
+	sentence = strings.TrimSpace(sentence)
+	for _, lead := range []string{"there is no ", "there's no ", "no "} {
+		rest, ok := strings.CutPrefix(sentence, lead)
+		noun, rest, _ := strings.Cut(rest, " ")
+		switch {
+		case !ok, noun == "", !slices.Contains(c.words, noun):
+		case startsWord(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
+			// "No orders for today" of a search is an answer.
+			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
+		default:
+			return lead != "no " && c.hasArgument(strings.TrimSpace(rest))
+		}
+	}
+	return false
+}
+
+// namesGone reports whether a sentence says that the object of the tool was removed: "This photo was deleted in
+// May" of get_photo.
+func (c *toolCall) namesGone(sentence string) bool {
+	who, noun, _ := strings.Cut(sentence, " ")
+	noun, rest, _ := strings.Cut(noun, " ")
+	return startsWord(who, "this", "that", "the") && slices.Contains(c.words, noun) &&
+		startsWord(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
+}
+
+// hasArgument reports whether a text in lower case is an argument of the call.
+func (c *toolCall) hasArgument(text string) bool {
+	return text != "" && slices.ContainsFunc(c.args.vals, func(v lenientValue) bool {
+		return v.kind == stringValue && strings.EqualFold(v.text(), text) || v.kind == numberValue && v.raw == text
+	})
 }
 
 // changesState reports whether a tool of a domain changes something: the first verb of the name decides.
 func (c *toolCall) changesState() bool {
-	for _, w := range c.words {
+	for i, w := range c.words {
+		if w == "check" && i+1 < len(c.words) && (c.words[i+1] == "in" || c.words[i+1] == "out") {
+			return true
+		}
 		if c.phrases.inList("verb looks", w) {
 			return false
 		}
@@ -118,30 +178,49 @@ func withoutQuotes(low string) string {
 }
 
 // endsInFailure returns the rule of a failure that follows a few lines of progress: "Uploading...",
-// "[2/3] Building", "40%".
+// "[2/3] Building", "40%". A hint may follow the failure.
 func (p *phrases) endsInFailure(text string) string {
-	const maxLines = 12
+	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
-	i := strings.LastIndexByte(text, '\n')
-	if i < 0 || len(text) > 2000 || strings.Count(text, "\n") > maxLines {
+	if strings.IndexByte(text, '\n') < 0 || len(text) > 2000 || strings.Count(text, "\n") > maxLines {
 		return ""
 	}
-	for line := range strings.SplitSeq(text[:i], "\n") {
-		if t := plain(line); t != "" && !isProgress(t) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		t := plain(line)
+		failed := hasPrefixOf(t, failSigns)
+		if !failed && (t == "" || isProgress(t)) {
+			continue
+		}
+		rest := lines[i+1:]
+		if i == 0 || len(rest) > maxHint || slices.ContainsFunc(rest, func(l string) bool { return isProgress(plain(l)) }) {
 			return ""
 		}
-	}
-	last := text[i+1:]
-	if rule, bad := p.statement(last); bad {
-		return rule
+		if rule, bad := p.statement(t); bad {
+			return rule
+		}
+		if failed {
+			return "sign"
+		}
+		return ""
 	}
 	return ""
 }
 
+// failSigns are the symbols that mark a failure.
+//
+//nolint:gochecknoglobals // immutable
+var failSigns = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
+
 // isProgress reports whether a line reports the progress of a task.
 func isProgress(t string) bool {
-	step, _, _ := strings.Cut(t, " ")
-	done, total, ok := strings.Cut(strings.Trim(step, "[]()"), "/")
+	step, more, _ := strings.Cut(t, " ")
+	if step == "Step" || step == "Stage" {
+		step, _, _ = strings.Cut(more, " ")
+	}
+	done, total, ok := strings.Cut(strings.Trim(step, "[]():"), "/")
 	return strings.HasSuffix(t, "...") || strings.HasSuffix(t, "…") || strings.HasSuffix(t, "%") ||
-		ok && isNumber(done) && isNumber(total) || withoutSigns(t) != t
+		strings.HasSuffix(t, "... done") || strings.HasSuffix(t, "... ok") || strings.HasSuffix(t, "... OK") ||
+		ok && isNumber(done) && isNumber(total) || withoutSigns(t) != t ||
+		hasPrefixOf(t, []string{"✓ ", "✔ ", "✅ ", "☑ ", "==> ", "--> ", "-----> "})
 }

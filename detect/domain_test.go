@@ -21,9 +21,56 @@ func TestAnswersOfToolsOfADomain(t *testing.T) {
 		{"get_album", "Not Allowed, the second album of the band.", detect.OK},
 		{"get_guest", "There is no meal in the booking of this guest.", detect.OK},
 		{"remove_album", "The album is removed.", detect.OK},
+		{"get_guest", "Guest numbers have six digits. There is no guest 7.", detect.Error},
+		{"find_guest", "No guest matches this name.", detect.Error},
+		{"search_guests", "No guests match this name.", detect.OK},
+		{"get_photo", "This photo was deleted last week.", detect.Error},
+		{"find_spice", "We have nothing under this name. Is it called cumin?", detect.Error},
+		{"change_plan", "There's no plan named Tiny.", detect.Error},
+		{"reserve_desk", "A colleague has the desk. Your desk was not reserved.", detect.Error},
+		{"reserve_desk", "A colleague has the desk; nothing was reserved.\n\nFree desks:\n- 4A\n- 4B\n- 4C", detect.Error},
+		{"reserve_desk", "Desk 4B is confirmed. The chair was not ordered.", detect.OK},
+		{"check_in", "The counter has closed. The seat has not been assigned.", detect.Error},
+		{"activate_badge", "Well, this didn't work.", detect.Error},
+		{"activate_badge", "You don't need a badge for this door.", detect.OK},
+		{"reserve_desk", "No problem, desk 4B is yours.", detect.OK},
+		{"reserve_desk", "No desk is free at this hour.", detect.Error},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
 			t.Errorf("%s: %q is %s (%s), want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+		}
+	}
+}
+
+// A failure that follows lines of progress is found, and so is a failure before a hint. A retry that succeeds is
+// no failure.
+func TestFailureAfterProgress(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		want detect.Outcome
+	}{
+		{"🔧 Packing\n💥 The store said no: 409", detect.Error},
+		{"✅ Packed\nSending... ok\nError: the store is full\nFree some space.", detect.Error},
+		{"Step 1/2: pack\n❌ Packing stopped\nSee the log.", detect.Error},
+		{"🔧 Packing\n❌ The store said no: 409\n🔁 Second attempt\n✅ Sent", detect.OK},
+		{"Packed the first box\n❌ the second box is missing", detect.OK},
+	} {
+		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
+			t.Errorf("%q is %s (%s), want %s", c.text, got.Outcome, got.Rule, c.want)
+		}
+	}
+}
+
+// A time-out is a failure although its message advises the background or follows a heading.
+func TestTimeOutsInFrames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tool, args, text string }{
+		{"shell", `{"command":"make"}`, "Command timed out after 90 seconds. Start servers in the background."},
+		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
+	} {
+		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
+			t.Errorf("%q is %s (%s), want error", c.text, got.Outcome, got.Rule)
 		}
 	}
 }

@@ -240,7 +240,8 @@ func betweenTags(text, open, end string) (string, bool) {
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
-	if text != "" && text[0] == '[' { // Cline and Roo Code: "[execute_command for 'make'] Result:"
+	text = strings.TrimSpace(strings.TrimPrefix(text, "### Result\n")) // Playwright
+	if text != "" && text[0] == '[' {                                  // Cline and Roo Code: "[execute_command for 'make'] Result:"
 		if first, rest, _ := strings.Cut(text, "\n"); strings.HasSuffix(strings.TrimSpace(first), "] Result:") {
 			text = strings.TrimSpace(rest)
 		}

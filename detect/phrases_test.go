@@ -26,7 +26,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
 		rule, _ := p.statement(text)
 		return rule
-	case "about-call", "word-class", "service-fails", "action-fails":
+	case "about-call", "word-class", "service-fails", "action-fails", "lookup-fails":
 		name := map[string]string{"about-call": "get_film", "action-fails": "book_cart"}[class]
 		call := p.analyseCall(cmp.Or(name, "get_cart"), "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))

@@ -84,7 +84,7 @@ func (p *phrases) readPending(text string) (string, bool) {
 		case n <= 2 && hasPrefixOf(line, p.lists["background"]):
 			return "background", true
 		case n <= 2 && strings.HasPrefix(line, "command") &&
-			containsAny(line, "in the background", "in background"):
+			containsAny(line, "in the background", "in background") && !p.isTimeOut(line):
 			return "background", true
 		case strings.Contains(line, " is still running") && hasPrefixOf(line, p.lists["still-running"]):
 			return "still-running", true
