@@ -56,6 +56,7 @@ type Options struct {
 	Keys   lesson.Secrets                  // finds secrets, which send a file to the approval queue; nil: no search
 	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
 	Limits Limits
+	Parsed *lesson.Parsed // texts that another reader of the place has parsed; nil: none
 }
 
 // Bank writes lessons by the rules. A Bank is safe for concurrent use and starts no goroutine.
@@ -78,7 +79,7 @@ func New(o Options) *Bank {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
-		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...),
+		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...).Share(o.Parsed),
 		archivedTexts: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
 	}
 }

@@ -21,6 +21,7 @@ type Texts struct {
 	entries  map[string]*entry // nil before the first load
 	archived map[string]bool   // slugs of archived lessons
 	unread   []Problem
+	parsed   *Parsed // nil: no other reader has the texts
 
 	book     *Book // book of the present texts
 	problems []Problem
@@ -38,6 +39,12 @@ type entry struct {
 // NewTexts returns an empty bank. from is the prefix of a text's name in messages.
 func NewTexts(from string, secrets ...Secrets) *Texts {
 	return &Texts{from: from, secrets: secrets, book: NewBook(nil)}
+}
+
+// Share makes t use the texts that other readers of the bank have parsed, and returns t.
+func (t *Texts) Share(p *Parsed) *Texts {
+	t.parsed = p
+	return t
 }
 
 // Load replaces the texts by name (a path with slashes and the suffix .md; the folders are the
@@ -60,6 +67,10 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 			continue
 		}
 		e := &entry{name: name, path: t.from + "/" + name, raw: string(text)}
+		if known := t.parsed.get(e); known != nil {
+			next[name] = known
+			continue
+		}
 		if old != nil {
 			e.lesson, e.secretKinds = old.lesson, old.secretKinds
 		}
@@ -72,6 +83,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 		!slices.EqualFunc(t.unread, unread, func(x, y Problem) bool { return x.Error() == y.Error() })
 	if changed {
 		t.entries, t.archived, t.unread = next, archived, unread
+		t.parsed.put(next)
 		t.assemble()
 	}
 	book, problems = t.Current()

@@ -56,6 +56,9 @@ func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *
 	}
 }
 
+// Share makes the watcher use the texts that other readers of the directory have parsed.
+func (w *Watcher) Share(p *Parsed) { w.texts.Share(p) }
+
 // Load reads the directory before the first call of Run. Run then reports the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
 	book, problems, _, err := w.read()

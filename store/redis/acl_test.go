@@ -101,7 +101,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 		t.Fatal(err)
 	}
 	defer b.Close() //nolint:errcheck // only a connection
-	w := b.Watch(func(*lesson.Book, []lesson.Problem) {})
+	w := b.Watch(nil, func(*lesson.Book, []lesson.Problem) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

@@ -99,8 +99,9 @@ type Watcher struct {
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and the
 // problems of the book. While the bank cannot be reached, or has lost data, the active book stays.
-func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
-	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
+// The watcher shares the parsed texts with other readers.
+func (b *Bank) Watch(parsed *lesson.Parsed, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
+	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).Share(parsed), onBook: onBook}
 }
 
 // Run loads the lessons, and calls onBook after every change, until ctx is done.

@@ -60,7 +60,7 @@ func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBan
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
 		t.Helper()
 		own := url(fmt.Sprint("b", poll.Milliseconds(), "-", n.Add(1)))
-		w := openBank(t, own).Watch(onBook)
+		w := openBank(t, own).Watch(nil, onBook)
 		w.Poll = poll
 		return pushed{openBank(t, own)}, w.Run
 	}
@@ -100,7 +100,7 @@ Look first.
 func TestBankChangeIsPublished(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
-	w := openBank(t, server.URL()).Watch(func(b *lesson.Book, _ []lesson.Problem) { books <- b })
+	w := openBank(t, server.URL()).Watch(nil, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 	w.Poll = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -139,7 +139,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	if err := setText(t.Context(), b, "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
-	w := b.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&loadedBook{b, p}) })
+	w := b.Watch(nil, func(b *lesson.Book, p []lesson.Problem) { last.Store(&loadedBook{b, p}) })
 	w.Poll = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -207,7 +207,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
 	var panics, taken atomic.Int64
-	w := b.Watch(func(b *lesson.Book, _ []lesson.Problem) {
+	w := b.Watch(nil, func(b *lesson.Book, _ []lesson.Problem) {
 		if b.Len() == 1 {
 			panic("one lesson")
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type library struct {
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
 	writer *bank.Bank
+	parsed *lesson.Parsed // shared by writer and the watcher
 	counts func(slug string) lesson.Counts // set by countWith
 
 	edited  chan struct{} // receives a value after a change of the directory; capacity 1
@@ -57,7 +59,7 @@ type history struct {
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, events: events, redis: fleet, place: bank.Directory(cfg.Lessons)}
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, events: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
@@ -65,6 +67,7 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 	}
 	l.writer = tools.Writer(l.place, limitLessons(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
+		o.Parsed = l.parsed
 	})
 	return l
 }
@@ -75,7 +78,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, reachLimit)
 		defer cancel()
 		l.load(l.writer.List(ctx))
-		watcher := l.redis.Watch(l.use, Keys)
+		watcher := l.redis.Watch(l.parsed, l.use, Keys)
 		watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 		return watcher.Run
 	}
@@ -87,6 +90,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		default:
 		}
 	}, Keys)
+	watcher.Share(l.parsed)
 	watcher.Events = l.events
 	watcher.Polling = func(why error) {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)

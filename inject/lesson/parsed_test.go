@@ -1,0 +1,43 @@
+package lesson_test
+
+import (
+	"testing"
+
+	"precept/inject/lesson"
+)
+
+// Two readers of a bank parse an equal text once. A text with a fault is not shared, because its last valid
+// version belongs to one reader.
+func TestReadersOfABankShareParsedTexts(t *testing.T) {
+	t.Parallel()
+	const name = "retry.md"
+	valid := []byte(titled("retry", "Retry once"))
+	changed := []byte(titled("retry", "Retry twice"))
+	parsed := lesson.NewParsed()
+	first, second := lesson.NewTexts("bank").Share(parsed), lesson.NewTexts("bank").Share(parsed)
+	get := func(texts *lesson.Texts, text []byte) *lesson.Lesson {
+		t.Helper()
+		book, _, _ := texts.Load(map[string][]byte{name: text})
+		l, ok := book.Get("retry")
+		if !ok {
+			t.Fatalf("no lesson in %q, want the lesson retry", text)
+		}
+		return l
+	}
+	if get(first, valid) != get(second, valid) {
+		t.Error("the second reader parsed an equal text, want the lesson of the first reader")
+	}
+	if l := get(first, changed); l.Title != "Retry twice" {
+		t.Errorf("got the title %q after a change, want the new text", l.Title)
+	}
+	if l := get(second, valid); l.Title != "Retry once" {
+		t.Errorf("got the title %q, want the title of the text of this reader", l.Title)
+	}
+	fault := []byte("---\ntitle: [\n---\n")
+	if l := get(first, fault); l.Title != "Retry twice" {
+		t.Errorf("got the title %q for a text with a fault, want the last valid version of the reader", l.Title)
+	}
+	if l := get(second, fault); l.Title != "Retry once" {
+		t.Errorf("got the title %q for a text with a fault, want the last valid version of this reader", l.Title)
+	}
+}
