@@ -27,7 +27,7 @@ type Book struct {
 	kinds    map[string][]int32       // lessons by error kind
 	requests map[request.Kind][]int32 // lessons by kind of request
 	phrases  []ownedPhrase
-	machine  *automaton
+	machine  func() *automaton // over all phrases; built at the first use, see Prepare
 	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
 	overlaps func() overlaps // computed at the first use
 	texts    *sync.Map       // *Text by *Lesson, rendered at the first use
@@ -103,7 +103,7 @@ func newBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// compile builds the automaton over all phrases of the active lessons.
+// compile indexes the active lessons by phrase, tag and kind.
 func (b *Book) compile() {
 	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds before the first request needs the tables
 	numbers := map[string]int{}                 // indices of the phrases by key
@@ -128,15 +128,21 @@ func (b *Book) compile() {
 		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, owner{n, roleError})
 		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, owner{n, roleVeto})
 	}
-	words := make([]word, len(b.phrases))
-	for i := range b.phrases {
-		p := &b.phrases[i]
-		words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // a phrase count
-	}
-	b.machine = newAutomaton(words, maxRows)
+	b.machine = sync.OnceValue(func() *automaton {
+		words := make([]word, len(b.phrases))
+		for i := range b.phrases {
+			p := &b.phrases[i]
+			words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // a phrase count
+		}
+		return newAutomaton(words, maxRows)
+	})
 	lessons := len(b.compiled)
 	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]matchState, lessons), foundIn: make([]int32, len(b.phrases))} }}
 }
+
+// Prepare builds the automaton of the phrases, so that the first match does not wait. The books of a bank's writer
+// match nothing, and have no automaton.
+func (b *Book) Prepare() { b.machine() }
 
 // addPhrases records the owner of the phrases.
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o owner) {

@@ -134,7 +134,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 // scan searches a text: the user's words, or the error text with the index where.
 func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
-	b.machine.scan(s.text, func(id int32, end int) bool {
+	b.machine().scan(s.text, func(id int32, end int) bool {
 		p := &b.phrases[id]
 		if s.left--; s.foundIn[id] == where || !p.phrase.endsAt(s.text, end, &s.left) {
 			return s.left >= 0

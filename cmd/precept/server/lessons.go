@@ -114,6 +114,7 @@ func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 
 // use makes a book effective and logs the lesson files without effect.
 func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
+	b.Prepare()
 	old := l.book.Swap(b)
 	l.problems.Store(int64(len(problems)))
 	for i := range problems {
