@@ -22,7 +22,7 @@ type collectorBounds struct {
 }
 
 // serverBounds returns the bounds of a server and of all verbs that do not call keepHeapSmall.
-func serverBounds() collectorBounds { return collectorBounds{250, 25, 70 << 20, 36 << 20} }
+func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
 // readerBounds returns the bounds of a verb that reads a long file into memory. The text of the file has no
 // pointers, so a collection is cheap.
