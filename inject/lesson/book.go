@@ -28,10 +28,10 @@ type Book struct {
 	requests map[request.Kind][]int32 // lessons by kind of request
 	phrases  []ownedPhrase
 	machine  func() *automaton // over all phrases; built at the first use, see Prepare
-	scratch  *sync.Pool      // pool of *scratch: a match without the pool allocates 40 KB
-	overlaps func() overlaps // computed at the first use
-	texts    *sync.Map       // *Text by *Lesson, rendered at the first use
-	like     *likeIndex      // nil: lessons match exactly only
+	scratch  *sync.Pool        // pool of *scratch: a match without the pool allocates 40 KB
+	overlaps func() overlaps   // computed at the first use
+	texts    *sync.Map         // *Text by *Lesson, rendered at the first use
+	like     *likeIndex        // nil: lessons match exactly only
 }
 
 // compiled is the matcher's form of a lesson.
