@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 		switch {
 		case s == nil || s.person:
 			return count, budgets, warned
-		case s.loose() != newest.loose():
+		case s.attempt() != newest.attempt(), !sharesWord(newest, s):
 			if s.reopens() {
 				return count, budgets, warned
 			}
@@ -49,6 +50,17 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	}
 }
 
+// attempt returns the identity that the attempts of a call share: the call without its budgets.
+func (s *step) attempt() uint32 {
+	if loose := s.loose(); loose != 0 {
+		return loose
+	}
+	return looseOf(s.identity())
+}
+
+// looseOf returns half of the identity of a call. 0 means a call without budgets.
+func looseOf(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
+
 // manyAttempts reports whether the newest call completes a loop of attempts.
 func manyAttempts(steps func(int) *step) bool {
 	count, budgets, warned := attempts(steps)
@@ -59,7 +71,7 @@ func manyAttempts(steps func(int) *step) bool {
 	case newest.outcome().Outcome == Error:
 		return count > minFailedAttempts || count == minFailedAttempts && !newest.isTransient()
 	}
-	return newest.outcome().Outcome == OK && !newest.memo.call.mayChange && count >= minSuccessAttempts
+	return newest.outcome().Outcome == OK && (!newest.memo.call.mayChange || newest.memo.call.scrolls) && count >= minSuccessAttempts
 }
 
 // looseKey returns the identity of a call without its budgets, 0 for a call without a budget.
@@ -98,7 +110,7 @@ func (c *toolCall) looseKey(tool, args string) uint32 {
 		}
 	}
 	loose.keys, loose.vals = loose.keys[:n], loose.vals[:n]
-	return uint32(mixed(xxhash.Sum64String(tool), c.argsKey(loose))) | 1 //nolint:gosec // half of a hash is a hash
+	return looseOf(mixed(xxhash.Sum64String(tool), c.argsKey(loose)))
 }
 
 // withoutBudget returns the value of an argument without its budgets, no value for an argument that is a
@@ -108,9 +120,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	case stringValue:
 		text := v.text()
 		if isShellKey(k) && c.purpose == purposeExec {
-			cmd, changed := c.phrases.looseCommand(text)
-			cmd, plain := withoutOptions(cmd)
-			if changed || plain {
+			if cmd, changed := c.withoutLimits(text); changed {
 				return lenientValue{kind: stringValue, raw: cmd}, true
 			}
 		}
@@ -118,16 +128,16 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 			return lenientValue{kind: stringValue, raw: withoutLimit(sql)}, true
 		}
 		if c.searches() && isQueryKey(k) {
-			return lenientValue{kind: stringValue, raw: longestWord(text)}, true
+			return lenientValue{kind: stringValue}, true // sharesWord compares the words
 		}
 		return lenientValue{}, c.phrases.isKey("cursor", k) || c.phrases.isKey("budget", k) && isBudget(text) && !c.phrases.isKey("position", k)
 	case numberValue:
-		return lenientValue{}, c.phrases.isKey("budget", k)
+		return lenientValue{}, c.phrases.isKey("budget", k) || strings.HasPrefix(strings.ToLower(k), "max") || c.scrolls()
 	case arrayValue: // view_range
 		isNoNumber := func(e lenientValue) bool { return e.kind != numberValue }
 		return lenientValue{}, c.phrases.isKey("budget", k) && !slices.ContainsFunc(v.vals, isNoNumber)
-	case boolValue: // a search without regard to case
-		return lenientValue{}, c.purpose == purposeSearch
+	case boolValue: // force, verbose, a search without regard to case
+		return lenientValue{}, true
 	case noValue, objectValue:
 	}
 	return v, false
@@ -143,30 +153,124 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// longestWord returns the longest word of a search, in lower case. A search with further or fewer words
-// usually has the same longest word.
+// sharesWord reports whether the words of two searches have a word in common. Calls without words of a search
+// share all.
+func sharesWord(a, b *step) bool {
+	return a.memo.query == b.memo.query || a.memo.query&b.memo.query != 0
+}
+
+// queryWords returns the set of the words of a search, 0 for a call without words of a search. Words with the
+// same first five letters are one word.
+func (c *toolCall) queryWords() (set uint64) {
+	const minWord, stem = 3, 5
+	if !c.searches() {
+		return 0
+	}
+	for i, k := range c.args.keys {
+		if !isQueryKey(k) {
+			continue
+		}
+		query := strings.ToLower(c.args.vals[i].text())
+		for _, w := range strings.FieldsFunc(query, isNoLetter) {
+			if len(w) >= minWord && !slices.Contains([]string{"the", "and", "for", "how", "with", "not", "from"}, w) {
+				set |= 1 << (xxhash.Sum64String(cutText(w, stem)) & 63)
+			}
+		}
+		if set == 0 { // short words alone
+			set = 1 << (xxhash.Sum64String(query) & 63)
+		}
+	}
+	return set
+}
+
+// withoutQuery removes the words of a search from a short result: "No page for 'x'".
+func (c *toolCall) withoutQuery(text string) string {
+	const short, minQuery = 500, 3
+	if len(text) > short || !c.searches() {
+		return text
+	}
+	for i, k := range c.args.keys {
+		if isQueryKey(k) && len(c.args.vals[i].raw) >= minQuery {
+			text = strings.ReplaceAll(text, c.args.vals[i].text(), "")
+		}
+	}
+	return text
+}
+
+// isNoLetter reports whether a rune separates the words of a search.
+func isNoLetter(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
+
+// longestWord returns the longest word of a pattern, in lower case.
 func longestWord(text string) string {
 	word := ""
-	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }) {
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), isNoLetter) {
 		if len(w) > len(word) {
 			word = w
 		}
 	}
-	if word == "" {
-		return text
-	}
-	return word
+	return cmp.Or(word, text)
 }
 
-// withoutOptions returns a command line without the options of its commands that have no value. plain is false
-// for a line with quotes or operators other than pipes and lists, which stays as it is.
-func withoutOptions(cmd string) (short string, plain bool) {
-	if !isPlainLine(cmd) || strings.ContainsAny(cmd, "'\"\\\n") {
-		return cmd, false
+// withoutLimits returns a command line without its budgets and the options without a value. changed is false
+// for a line that cannot be shortened.
+func (c *toolCall) withoutLimits(text string) (short string, changed bool) {
+	if text == c.command {
+		if found, ok := c.searchedName(); ok {
+			return found, true
+		}
 	}
-	words := strings.Fields(cmd)
-	words = slices.DeleteFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' && !strings.ContainsAny(w, "=0123456789") })
-	return strings.Join(words, " "), true
+	cmd, changed := c.phrases.looseCommand(text)
+	if c.purpose != purposeExec {
+		return cmd, changed
+	}
+	var words []string
+	if strings.ContainsAny(cmd, "'\"") {
+		spelled, _ := c.phrases.spelling(cmd)
+		if spelled == cmd {
+			return cmd, changed
+		}
+		words = strings.FieldsFunc(spelled, func(r rune) bool { return r == '\x1f' || r == '\x1e' })
+	} else if !isPlainLine(cmd) || strings.ContainsAny(cmd, "\\\n") {
+		return cmd, changed
+	} else {
+		words = strings.Fields(cmd)
+	}
+	return withoutOptions(words), true
+}
+
+// searchedName returns the folder and the longest word of the name that a find command searches for.
+func (c *toolCall) searchedName() (found string, ok bool) {
+	isFilter := func(part shellPart) bool {
+		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
+	}
+	parts := c.shell.parts
+	if len(parts) == 0 || parts[0].prog != "find" || slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
+		return "", false
+	}
+	words := []string{"find"}
+	for i, arg := range parts[0].args {
+		switch {
+		case !strings.HasPrefix(arg, "-") && len(words) == i+1: // a folder before the tests
+			words = append(words, arg)
+		case i > 1 && (parts[0].args[i-2] == "-not" || parts[0].args[i-2] == "!"):
+		case i > 0 && slices.Contains([]string{"-name", "-iname", "-path", "-ipath", "-wholename"}, parts[0].args[i-1]):
+			words, ok = append(words, longestWord(arg)), true
+		}
+	}
+	return strings.Join(words, " "), ok && c.shell.readOnly
+}
+
+// withoutOptions returns a command line without the options of its commands that have no value.
+func withoutOptions(words []string) string {
+	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
+		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
+			words[i+1] = "-"
+		}
+	}
+	words = slices.DeleteFunc(words, func(w string) bool {
+		return w[0] == '-' && !strings.ContainsAny(w, "=0123456789")
+	})
+	return strings.Join(words, " ")
 }
 
 // looseCommand returns a command line without the numbers of its budgets: "curl --retry 3 x".
@@ -182,7 +286,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 			words[i] = ""
 		case i > 0 && isBudget(w) && p.inList("budget-option", words[i-1]),
 			strings.HasPrefix(w, "-") && isNumber(w[1:]):
-			words[i] = "0"
+			words[i] = "-"
 		case isLineRange(strings.Trim(w, `'"`)):
 			words[i] = "0p"
 		default:
@@ -217,7 +321,7 @@ const maxUndo = 32
 // undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. For
 // a tool that writes whole files, undoesAgain reports whether the tool wrote two versions of the file in
 // turn, each version twice. An agent may undo a repair on purpose to see a test fail. So if the results of
-// a command between the edits differ, undoesAgain waits for one more round.
+// a command between the edits differ, undoesAgain waits for one more edit.
 func undoesAgain(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -254,7 +358,7 @@ func undoesAgain(steps func(int) *step) bool {
 		switch {
 		case inverse != 0 && n == 2 && version != inverse, n > 2 && version != versions[n-3], versions[0] == versions[1]:
 			return false
-		case n == round && checks.equal(n-1), n == round+2:
+		case n == round && checks.equal(n-1), n == round+1:
 			return true
 		}
 	}

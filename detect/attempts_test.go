@@ -16,6 +16,12 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		}
 		return out
 	}
+	echoed := func(queries ...string) (out []drawnStep) {
+		for _, q := range queries {
+			out = append(out, call("search_docs", `{"query":`+q+`}`, "No page has the words "+q+"."))
+		}
+		return out
+	}
 	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
 	for name, c := range map[string]struct {
 		story []drawnStep
@@ -42,6 +48,15 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		"limits, two words":    {lines(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
 		"options":              {lines(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
 		"options, one attempt": {lines(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"names to find":        {lines("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"other names to find":  {lines("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
+		"words in quotes":      {lines(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
+		"options with a value": {lines(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
+		"force":                {each("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
+		"short patterns":       {each("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
+		"other words":          {each("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
+		"echoed words":         {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
+		"scrolling":            {each("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
 		"words of a search":    {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
 		"other searches":       {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
 		"folders of a search":  {each("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
@@ -58,7 +73,7 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 }
 
 // An agent may undo a repair to see a test fail. The edits are a loop if the command between the edits shows
-// no difference, or if the agent undoes and repeats the edit once more.
+// no difference, or if the agent undoes the edit once more.
 func TestUndoneEdits(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
@@ -68,6 +83,8 @@ func TestUndoneEdits(t *testing.T) {
 	fail := bash("go test ./...", "--- FAIL: TestA (0.00s)\nFAIL\n\nCommand exited with code 1")
 	read := call("read_file", `{"path":"a.go"}`, "x")
 	look := bash("git diff", "+y")
+	on := bash("sed -i s/off/on/ a.conf", "1 line\n\nCommand exited with code 0")
+	off := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
 	tool := call("run_tests", `{"n":1}`, "1 failed")
 	for name, c := range map[string]struct {
 		story []drawnStep
@@ -78,6 +95,11 @@ func TestUndoneEdits(t *testing.T) {
 		"tested by a tool":                     {[]drawnStep{fix, undo, tool, fix}, false},
 		"tested only with the repair":          {[]drawnStep{fix, pass, undo, read, fix}, false},
 		"once more":                            {[]drawnStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"the second undo":                      {[]drawnStep{fix, pass, undo, fail, fix, pass, undo}, true},
+		"three rounds of two commands":         {[]drawnStep{on, off, on, off, on, off}, true},
+		"two rounds of two commands":           {[]drawnStep{on, off, on, off}, false},
+		"commands and tests in turn":           {[]drawnStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
+		"commands with other results":          {[]drawnStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
 		"no test":                              {[]drawnStep{fix, undo, fix}, true},
 		"only read between":                    {[]drawnStep{fix, read, undo, look, fix}, true},
 		"both versions fail alike":             {[]drawnStep{fix, fail, undo, fail, fix}, true},
@@ -86,6 +108,27 @@ func TestUndoneEdits(t *testing.T) {
 		"two versions, again":                  {[]drawnStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
 		"two versions that fail alike":         {[]drawnStep{one, fail, two, fail, one, fail, two}, true},
 		"two versions, another one in between": {[]drawnStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+	} {
+		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+		}
+		if got := len(playSince(t, c.story)) > 0; got != c.loop {
+			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
+		}
+	}
+}
+
+// Equal notes between equal looks are part of the loop, in three rounds. Other notes are no loop.
+func TestNotesInACycle(t *testing.T) {
+	note := func(text string) drawnStep { return call("think", jsonArgs("thought", text), "Noted.") }
+	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
+	for name, c := range map[string]struct {
+		story []drawnStep
+		loop  bool
+	}{
+		"three rounds": {rounds(3, note("Is the key set?"), look), true},
+		"two rounds":   {rounds(2, note("Is the key set?"), look), false},
+		"other notes":  {[]drawnStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
 			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)

@@ -10,17 +10,18 @@ import (
 // Some providers store the conversation, and a request contains only the new items. For such
 // requests, the record of the session has a checkpoint: the last answered calls, a few bytes each.
 const (
-	checkpointVersion = 4
+	checkpointVersion = 5
 	checkpointSteps   = 64
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 // key, sum, code, batch, flags, where, loose
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 // key, sum, code, batch, flags, where, loose, query
 )
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
 // refused steps.
-func (s *step) flags(failed, skipped *bool) [11]*bool {
+func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reopens, failed, skipped, &s.memo.call.mayChange, &s.memo.call.repeats, &s.memo.silent, &s.warned,
 		&s.memo.timePassed, &s.memo.call.edit, &s.memo.call.runs,
+		&s.memo.call.plans, &s.memo.call.works, &s.memo.call.scrolls,
 	}
 }
 
@@ -78,6 +79,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, flags)
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.where)) //nolint:gosec // see identity
 		out = binary.LittleEndian.AppendUint32(out, loose)
+		out = binary.LittleEndian.AppendUint64(out, s.memo.query)
 	}
 	return out
 }
@@ -97,7 +99,8 @@ func readCheckpoint(state []byte) []*step {
 				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
 				where: uint64(binary.LittleEndian.Uint16(b[22:])),
 				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
-				call: callTraits{computed: true}, hasOutcome: true,
+				query: binary.LittleEndian.Uint64(b[28:]),
+				call:  callTraits{computed: true}, hasOutcome: true,
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -47,7 +47,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "cycle"
 	case manyAttempts(steps):
 		loop.Rule = "same-answer"
-	case undoesAgain(steps):
+	case undoesAgain(steps), redoes(steps):
 		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
@@ -95,17 +95,36 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 
 // cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
 // an equal result, and no step has side effects. A cycle of four calls has three rounds: an agent may
-// read four files a second time.
+// read four files a second time. So has a cycle with a note of the agent.
 func cycle(steps func(int) *step) bool {
-	return repeatsLast(steps, 2, 2) || repeatsLast(steps, 3, 2) || repeatsLast(steps, 4, 3)
+	return repeatsLast(steps, 2, 2, isLook) || repeatsLast(steps, 3, 2, isLook) || repeatsLast(steps, 4, 3, isLook) ||
+		repeatsLast(steps, 2, 3, isLookOrNote) || repeatsLast(steps, 3, 3, isLookOrNote)
 }
 
-// repeatsLast reports whether the last n steps repeat the n steps before, in the number of rounds.
-func repeatsLast(steps func(int) *step, n, rounds int) bool {
+func isLook(s *step) bool { return !s.cannotLoop() }
+
+func isLookOrNote(s *step) bool { return s.memo.call.plans || !s.cannotLoop() }
+
+// redoes reports whether commands and edits, also those with side effects, restore the same states in turn:
+// three rounds of two steps or of four steps, each with an equal result.
+func redoes(steps func(int) *step) bool {
+	works := func(s *step) bool {
+		v := s.outcome().Outcome
+		return s.memo.call.works && !s.memo.call.repeats && (v == OK || v == Error)
+	}
+	return repeatsLast(steps, 2, 3, works) || repeatsLast(steps, 4, 3, works)
+}
+
+// repeatsLast reports whether the last n steps, which fit, repeat the n steps before, in the number of rounds.
+func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bool {
 	last := make([]*step, rounds*n)
 	for i := range last {
 		s := steps(i)
-		if s == nil || s.person || s.warned || s.cannotLoop() || i > 0 && s.batch == last[i-1].batch {
+		if s == nil || s.person || s.warned || i > 0 && s.batch == last[i-1].batch {
+			return false
+		}
+		s.outcome() // with the traits of the call
+		if !fits(s) {
 			return false
 		}
 		last[i] = s

@@ -65,7 +65,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.isUnfinished(text))
 	case "reopens":
 		return fmt.Sprint(p.mentionsChange(text))
-	case "unit", "numbered", "id-of":
+	case "unit", "numbered", "duration-of", "id-of":
 		return string(p.appendStable(nil, text))
 	case "background", "still-running":
 		rule, _ := p.readPending(text)

@@ -143,10 +143,11 @@ func (c *toolCall) literals(args string) []string {
 		switch {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
-			cmd, _ := c.phrases.looseCommand(c.commandText())
-			if c.purpose == purposeExec {
-				cmd, _ = withoutOptions(cmd)
+			if _, ok := c.searchedName(); ok {
+				words = longest(words, c.shell.parts[0].prog)
+				continue
 			}
+			cmd, _ := c.withoutLimits(c.commandText())
 			cmd, _ = c.phrases.spelling(cmd)
 			words = longest(words, cmd)
 		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):

@@ -123,7 +123,7 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 		n--
 	}
 	name := before[:n]
-	if len(name) == len(before) || name == "" || name[len(name)-1]|0x20 != 'd' {
+	if len(name) == len(before) || name == "" || strings.IndexByte("defDEF", name[len(name)-1]) < 0 {
 		return false
 	}
 	low := strings.ToLower(name[max(len(name)-24, 0):])
@@ -173,16 +173,40 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 		return true
 	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // Unix time in seconds or milliseconds
 		return true
-	case len(w) >= 7 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, parts of UUIDs
+	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, parts of UUIDs
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
 	case durationWord(w, sets), clientPort(w, after):
 		return true
+	case len(w) >= 8 && digits >= 3 && isRandom(w):
+		return true
+	case digits == len(w) && isProcess(before, after):
+		return true
 	case sets&numberBytes != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
 	}
 	return false
+}
+
+// isRandom reports whether letters and digits alternate in a word, as in a random id: "01JC4X7K9Q".
+func isRandom(w string) bool {
+	const minChanges = 4
+	changes := 0
+	for i := 1; i < len(w); i++ {
+		if strings.IndexByte(".:", w[i]) >= 0 {
+			return false
+		}
+		if isDigit(w[i]) != isDigit(w[i-1]) {
+			changes++
+		}
+	}
+	return changes >= minChanges
+}
+
+// isProcess reports whether a number between its neighbours is the number of a process: "nginx[71]: ", "==71==".
+func isProcess(before, after string) bool {
+	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
 // clock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".
@@ -247,12 +271,17 @@ func durationWord(w string, sets alphabetSet) bool {
 
 func (p *phrases) unitFollows(after string) bool {
 	after = strings.TrimLeft(after, " ")
-	return after == "s" || hasPrefixOf(after, p.lists["unit"])
+	return startsWord(after, "s") || hasPrefixOf(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel reports whether the number of a shell, a process, a session or a thread follows.
+// endsWithNumberLabel reports whether the number of a shell, a process, a session or a thread follows, or a
+// duration after its name: "took_ms": 41.
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
+	name := strings.TrimRight(low, " :=\"'")
+	if name != low && slices.ContainsFunc(p.lists["duration-of"], func(w string) bool { return strings.HasSuffix(name, w) }) {
+		return true
+	}
 	return slices.ContainsFunc(p.lists["numbered"], func(w string) bool {
 		return strings.HasSuffix(low, w)
 	})

@@ -77,15 +77,13 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		if len(parts) == 0 {
 			after = ""
 		}
-		if after == "|" && slices.Contains([]string{"tail", "head", "cat", "less", "more"}, prog) {
+		if after == "|" && slices.Contains([]string{"tail", "head", "cat", "less", "more", "tee"}, prog) {
 			filters++
 		} else {
 			filters = 0
 		}
 		words := append([]string{p.programSpelling(name)}, args...)
-		if len(words) > 2 && words[0] == "python" && words[1] == "-m" { // python -m pip
-			words = words[2:]
-		}
+		words = withoutRunner(words)
 		words = slices.DeleteFunc(words, func(w string) bool { return p.inList("program wordy", w) })
 		for i, w := range words {
 			if len(w) > 1 && !strings.Contains(w, "://") { // a folder
@@ -98,6 +96,18 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		return cmd, ""
 	}
 	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(set, "\x1f")
+}
+
+// withoutRunner removes the words that run a module or a script of a project: "python -m pip", "npm run test".
+func withoutRunner(words []string) []string {
+	switch {
+	case len(words) <= 2:
+	case words[0] == "python" && words[1] == "-m":
+		return words[2:]
+	case words[1] == "run" && slices.Contains([]string{"npm", "yarn", "pnpm", "bun"}, words[0]):
+		return slices.Delete(words, 1, 2)
+	}
+	return words
 }
 
 // programSpelling returns the name of a program without the version of an interpreter: python3.12.

@@ -10,7 +10,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		"CI=1 make all", "env CI=1 make all", `bash -lc "make all"`, "sh -c 'make all'", "sudo make all", "make 'all'", `make "all"`,
 		"/usr/bin/make all", "make   all  # once more", "timeout 60 make all", "cd /repo && CI=1 make all 2>&1 | tail -20",
 		"make all 2>&1 | head -50 | cat", "make all --silent", "make all --", "make all/", "set -e; make all", "stdbuf -oL make all",
-		"make all || true",
+		"make all || true", "make all | tee a.log",
 	} {
 		if got := loopsIn(t, bash("make all", failed), bash(other, failed)); got != 1 {
 			t.Errorf("%s after make all: %d warnings, want 1", other, got)
@@ -27,6 +27,9 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		if got := loopsIn(t, bash("pip install a9", missing), bash(other, missing)); got != 1 {
 			t.Errorf("%s after pip install a9: %d warnings, want 1", other, got)
 		}
+	}
+	if got := loopsIn(t, bash("npm run test", missing), bash("npm test", missing)); got != 1 {
+		t.Errorf("npm test after npm run test: %d warnings, want 1", got)
 	}
 	list := call("shell", `{"command":["bash","-lc","make all"]}`, failed)
 	if got := loopsIn(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {

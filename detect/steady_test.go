@@ -19,6 +19,16 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"read tcp 127.0.0.1:5000->127.0.0.1:6000: reset", "read tcp 127.0.0.1:5017->127.0.0.1:6000: reset"},
 		{"read tcp 10.1.2.3:5000->10.9.9.9:443: reset", "read tcp 10.1.2.3:5017->10.9.9.9:443: reset"},
 		{"correlation id: a1", "correlation id: b2"},
+		{`{"took_ms": 41}`, `{"took_ms": 52}`},
+		{"elapsed: 0.4", "elapsed: 0.7"},
+		{"Time elapsed: 0.4 s <<< FAIL", "Time elapsed: 0.7 s <<< FAIL"},
+		{"(reference: abcdef)", "(reference: ghijkl)"},
+		{"shop.Cart@1b2c6e", "shop.Cart@70177f"},
+		{"job 01JC4X7K9Q", "job 07TB2M5R8W"},
+		{"nginx[71]: bad host", "nginx[82]: bad host"},
+		{"==71== invalid read", "==82== invalid read"},
+		{"attempt 2 failed", "attempt 3 failed"},
+		{"at 1.2 MB/s", "at 3.4 MB/s"},
 		{"object at 0x7f8a3c0", "object at 0x7f8b990"},
 	} {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {

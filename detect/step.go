@@ -39,7 +39,9 @@ func (s *step) drop(req *wire.Request, old map[Judgement]*judgedCall) {
 	}
 	judgement := s.outcome()
 	s.identity()
-	s.loose()
+	if s.loose(); s.memo.query != 0 {
+		s.result() // needs the arguments
+	}
 	shared := old[judgement]
 	if shared == nil {
 		shared = &judgedCall{analysis: dropped, hasJudgement: true, judgement: judgement}
@@ -72,6 +74,7 @@ type stepMemo struct {
 	key, sum                 uint64
 	where                    uint64 // hash of the folder and the variables of a command, or of the file of an edit; 0: none
 	loose                    uint32 // looseKey, with the key
+	query                    uint64 // words of a search, known with loose
 	hasKey, hasSum, hasLoose bool
 	call                     callTraits
 	words                    []string // literals of the arguments
@@ -89,6 +92,9 @@ type callTraits struct {
 	exec      bool // runs a command
 	runs      bool // runs a test or a command that is not read-only
 	mayChange bool // may have side effects
+	scrolls   bool // scrolls a page
+	plans     bool // a note or a plan of the agent
+	works     bool // runs a command or an editor
 	repeats   bool // is meant to be repeated; step.outcome may change the field by the result
 }
 
@@ -99,6 +105,9 @@ func (s *step) toolCall() *toolCall {
 		s.memo.call.computed = true
 		s.memo.call.mayChange = call.mayChange()
 		s.memo.call.edit, s.memo.call.exec = call.purpose == purposeEdit, call.purpose == purposeExec
+		s.memo.call.plans = call.purpose == purposePlan
+		s.memo.call.works = s.memo.call.edit || s.memo.call.exec
+		s.memo.call.scrolls = call.scrolls()
 		s.memo.call.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
 		s.memo.call.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
@@ -138,6 +147,7 @@ func (s *step) checks() bool {
 func (s *step) loose() uint32 {
 	if !s.memo.hasLoose {
 		s.memo.loose, s.memo.hasLoose = s.toolCall().looseKey(s.call.result.tool, s.call.result.args), true
+		s.memo.query = s.toolCall().queryWords()
 	}
 	return s.memo.loose
 }
@@ -199,6 +209,7 @@ func (s *step) result() uint64 {
 		if s.memo.call.exec {
 			text = wording().unframe(text).body
 		}
+		text = s.call.toolCall().withoutQuery(text)
 		s.memo.sum, s.memo.hasSum = resultSum(text)^s.mediaHash, true
 	}
 	return s.memo.sum
@@ -242,6 +253,9 @@ func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
+
+// scrolls reports whether a call scrolls a page.
+func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.has("scroll") }
 
 // showsNoScreen reports whether a result only confirms a key press. A screen would show whether the key had
 // an effect.
