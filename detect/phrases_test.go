@@ -88,6 +88,10 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
 	case "offer":
 		return fmt.Sprint(p.readTurn("the small one instead", "the small one instead", "The sizes are here: "+text+"?"))
+	case "proposal":
+		return fmt.Sprint(p.readTurn("no, i'd rather have two", "no, i'd rather have two", text))
+	case "claim":
+		return fmt.Sprint(p.readTurn("still red", "still red", text))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
 	case "budget-option":

@@ -68,6 +68,9 @@ func Synthetic(words string) (rule string, ok bool) { return wording().isSynthet
 
 func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	w := strings.TrimSpace(words)
+	if p.isObservation(w) {
+		return "observation", true
+	}
 	for i := range p.synthetic {
 		s := &p.synthetic[i]
 		if strings.HasPrefix(w, s.text) && (s.rule != "blank" || len(w) == len(s.text)) {
@@ -75,6 +78,19 @@ func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// isObservation reports whether a harness wrote all of the words: the result of a command behind its exit code, or
+// a text between the tags of the harness ("<task_result>...</task_result>").
+func (p *phrases) isObservation(words string) bool {
+	first, rest, more := strings.Cut(words, "\n")
+	if strings.HasPrefix(first, "<") {
+		name, _, closed := strings.Cut(first[1:], ">")
+		return closed && strings.ContainsAny(name, "_-") && !strings.ContainsAny(name, " /=") && strings.HasSuffix(words, "</"+name+">")
+	}
+	r := shellResult{phrases: p}
+	first = strings.TrimSpace(first)
+	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
 // sentiment reads the words in the order of certainty: a pasted failure, plain disapproval, thanks
@@ -92,9 +108,13 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	switch {
 	case pasted && len(low) < 400 && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...):
+	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...), blames(turn):
 		return Rejection, "disapproval"
-	case asksQuestion(previous) && p.chooses(opening, turn), p.offersChoice(previous) && p.choosesAnother(opening, turn):
+	case p.claimsDone(previous) && p.staysSame(opening, turn):
+		return Rejection, "still"
+	case pauses(opening, turn):
+		return Neutral, "pause"
+	case p.proposes(previous) && p.chooses(opening, turn), p.offersChoice(previous) && p.choosesAnother(opening, turn):
 		return Neutral, "choice"
 	case turn.hasPhrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
@@ -112,6 +132,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "no"
 	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
+	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || replaces(turn)):
+		return Correction, "another-way"
 	case p.praises(turn) && !p.asksAnother(turn):
 		return Approval, "praise"
 	case turn.hasPhrase(p.lists["thanks"]...), turn.containsAny(p.lists["thanks-anywhere"]...):
@@ -147,9 +169,48 @@ func (p *phrases) chooses(opening string, turn *personText) bool {
 	return startsWord(rest, p.lists["own-wish"]...)
 }
 
+// proposes reports whether the agent ended with a question or a proposal.
+func (p *phrases) proposes(previous string) bool {
+	return asksQuestion(previous) || hasPhrase(strings.ToLower(tail(previous)), p.lists["proposal"]...)
+}
+
 // offersChoice reports whether the agent ended with a question that offers several things.
 func (p *phrases) offersChoice(previous string) bool {
 	return asksQuestion(previous) && hasPhrase(strings.ToLower(tail(previous)), p.lists["offer"]...)
+}
+
+// claimsDone reports whether the agent began with a report of its work.
+func (p *phrases) claimsDone(previous string) bool {
+	return startsWord(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
+}
+
+// staysSame reports whether the person says, after a report, that a thing is as before: "still red".
+func (p *phrases) staysSame(opening string, turn *personText) bool {
+	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
+		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
+			turn.hasPhrase("is still", "are still", "still at", "still in"))
+}
+
+// blames reports whether a sentence of the person says that the agent got a thing wrong.
+func blames(turn *personText) bool {
+	if !turn.hasPhrase("wrong", "incorrect", "incorrectly") {
+		return false
+	}
+	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
+}
+
+// replaces reports whether a short turn names a thing and the thing that the person did not want: "tabs, not
+// blanks".
+func replaces(turn *personText) bool {
+	const maxWords = 10
+	_, rest, ok := strings.Cut(turn.text, ", not ")
+	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWord(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
+}
+
+// pauses reports whether the person only asks the agent to wait.
+func pauses(opening string, turn *personText) bool {
+	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
+		!turn.hasPhrase("wrong", "you", "instead")
 }
 
 // choosesAnother reports whether a turn after an offer takes another thing, or one of the things: "the blue one
@@ -226,6 +287,7 @@ func (p *phrases) readApproval(opening string, turn *personText, previous string
 	case yes && rest <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(turn.text, "?"):
+	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the person acts
 	case rest <= 3, p.endsWithQuestion(previous) && rest <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
