@@ -52,7 +52,6 @@ func TestReadTurn(t *testing.T) {
 		{"we never commit keys", done, detect.Correction},
 		{"The list is supposed to be empty.", done, detect.Correction},
 		{"I told you to keep the header", done, detect.Correction},
-		{"ich hatte doch zwei Spalten gewollt", done, detect.Correction},
 		{"nice catch", done, detect.Approval},
 		{"wait, don't merge yet, let me read the list", done, detect.Neutral},
 		{"ok I'll wait", done, detect.Neutral},

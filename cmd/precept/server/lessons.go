@@ -43,7 +43,7 @@ type library struct {
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
 	writer *bank.Bank
-	parsed *lesson.Parsed // shared by writer and the watcher
+	parsed *lesson.Parsed                  // shared by writer and the watcher
 	counts func(slug string) lesson.Counts // set by countWith
 
 	edited  chan struct{} // receives a value after a change of the directory; capacity 1
