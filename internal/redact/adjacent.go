@@ -74,7 +74,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	}
 	from := max(m.last, start-maxDistance)
 	open := from + bytes.LastIndexByte(s[from:start], '(')
-	if open < from || bytes.ContainsAny(s[open+1:start-1], "()\n{};") {
+	if open < from || bytes.ContainsAny(s[open+1:start-1], "()\n{}") {
 		return hit{}
 	}
 	end := open
@@ -96,7 +96,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 // startsSession reports whether a function of the name receives a user's name and a password: driver.login,
 // DriverManager.getConnection, NetworkCredential.
 func startsSession(name []byte) bool {
-	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection"} {
+	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection", "pdo"} {
 		if startsFold(name, len(name)-len(end), end) {
 			return true
 		}
@@ -155,8 +155,15 @@ func (m *matcher) bareName(i int) hit {
 	name := s[start:end]
 	class := classOfKey(name)
 	m.markColumn(start, end, class)
-	if short := len(name) < len("password"); !class.isSecret() || short && !m.isCell(start, end) {
+	if !class.isSecret() {
 		return hit{}
+	}
+	if len(name) < len("password") && !m.isCell(start, end) {
+		p := max(typedValue(s, start, end), afterShortName(s, name, end))
+		if class != passwordClass || p == 0 {
+			return hit{}
+		}
+		return m.value(p, class, shape{literal: true, dotted: true})
 	}
 	if class != passwordClass {
 		if at(s, end) != ' ' {
@@ -335,12 +342,15 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if value := m.valueAfterType(end); value > 0 {
 		return value
 	}
-	if value := defaultOf(s, end); value > 0 {
+	if value := max(defaultOf(s, end), typedValue(s, start, end)); value > 0 {
 		return value
 	}
 	p := cell(s, end)
 	if p == end || p >= len(s) {
 		return 0
+	}
+	if typed := afterCipherType(s, end); typed > 0 {
+		return typed
 	}
 	if isQuote(s[p]) || bytes.IndexByte(s[end:p], '|') >= 0 {
 		return p
@@ -350,7 +360,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 		return end + len(" to ")
 	}
 	for _, link := range [...]string{" is: ", " is now ", " is set to ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
-		if at := bytes.Index(rest, []byte(link)); at >= 0 && bytes.IndexByte(rest[:at], '.') < 0 {
+		if at := bytes.Index(rest, []byte(link)); at >= 0 && !bytes.ContainsAny(rest[:at], ".,") {
 			return end + at + len(link)
 		}
 	}
@@ -360,7 +370,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if at(s, end) == ' ' && isStrongWord(s, p) {
 		return p
 	}
-	for _, link := range [...]string{" to ", " was "} { // was changed to Hunter2!
+	for _, link := range [...]string{" to ", " was ", " war "} { // was changed to Hunter2!
 		if to := bytes.Index(rest, []byte(link)); to >= 0 && isStrongWord(s, end+to+len(link)) {
 			return end + to + len(link)
 		}
@@ -384,6 +394,57 @@ func (m *matcher) valueAfterName(start, end int) int {
 		return p
 	}
 	return 0
+}
+
+// typedValue returns the position of the text that a script types into the field with the name s[start:end]:
+// getByLabel('Password').fill('...'), fill('#password', '...'). 0 means none.
+func typedValue(s []byte, start, end int) int {
+	const maxMarks = 3 // ends of the selector: "]')
+	p := end
+	for p-end < maxMarks && p < len(s) && (isQuote(s[p]) || s[p] == ']' || s[p] == ')') {
+		p++
+	}
+	if p == end {
+		return 0
+	}
+	for _, call := range [...]string{".fill(", ".type(", ".send_keys(", ".sendKeys(", ".setValue("} {
+		if value := p + len(call); startsWith(s, p, call) && isQuote(at(s, value)) {
+			return value
+		}
+	}
+	if start > 0 && s[start-1] == '#' && isQuote(s[p-1]) && startsWith(s, p, ", ") && isQuote(at(s, p+len(", "))) {
+		return p + len(", ")
+	}
+	return 0
+}
+
+// afterShortName returns the position of the password after the name pw, pwd or pass that ends at end: "the pw is
+// ...", "pw ...". The word must look like a password. 0 means none.
+func afterShortName(s, name []byte, end int) int {
+	const maxLen, minLen = 64, 8
+	p := end + len(" is ")
+	if !startsWith(s, end, " is ") {
+		if p = end + 1; len(name) > len("pw") || at(s, end) != ' ' {
+			return 0
+		}
+	}
+	word := bytes.TrimRight(s[p:min(len(s), runEnd(s, p, maxLen, wordByte))], ".,;:!?)")
+	if len(word) < minLen || bytes.ContainsAny(word, "/=(:<") {
+		return 0
+	}
+	if isMixed(word) && isAlnum(word[0]) && bytes.IndexByte(word, '.') < 0 || bytes.Count(word, []byte("-")) >= 3 && !hasDigit(word) {
+		return p
+	}
+	return 0
+}
+
+// afterCipherType returns the position after the digit that a router writes between a name and its value: password
+// 7 .... 0 means none.
+func afterCipherType(s []byte, end int) int {
+	if at(s, end) != ' ' || !isDigit(at(s, end+1)) || at(s, end+2) != ' ' {
+		return 0
+	}
+	return end + len(" 0 ")
 }
 
 // isStrongWord reports whether the word at p is a generated password, and no address.

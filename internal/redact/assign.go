@@ -290,6 +290,9 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 			return m.value(typed, class, sh)
 		}
 	}
+	if startsWith(s, p, "!!binary ") { // a tag of YAML
+		p += len("!!binary ")
+	}
 	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a text block of YAML
 		if block++; at(s, block) == '-' || at(s, block) == '+' {
 			block++
@@ -304,7 +307,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		p += len("- ")
 	}
 	h := m.value(p, class, sh)
-	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(s[h.start:h.end], "=:") {
+	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
 		return hit{} // the line contains more than a value
 	}
 	return h

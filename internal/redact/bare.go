@@ -76,8 +76,15 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	if at(s, end) != ' ' || !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
 	}
-	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
+	if p := afterCipherType(s, end); p > 0 {
 		return m.value(p, class, shape{})
+	}
+	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
+		h := m.value(p, class, shape{})
+		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the = has its own check
+			return hit{}
+		}
+		return h
 	}
 	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {
 		return hit{}
@@ -162,6 +169,9 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24
 	s := m.s
+	if s[end] == '\n' && class == secretClass && m.isPrinted(start) {
+		return m.valueOnLine(end+1, class)
+	}
 	from := max(m.last, start-maxLabel)
 	line := bytes.TrimLeft(s[from+bytes.LastIndexByte(s[from:start], '\n')+1:start], " \t#*>|-")
 	if class != secretClass || len(bytes.Trim(line, " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) > 0 || s[end] == ',' && len(line) > 0 {
@@ -173,6 +183,23 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	}
 	h := m.value(p, class, shape{})
 	if c := at(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
+		return hit{}
+	}
+	return h
+}
+
+// isPrinted reports whether the name at start ends the path of a file that a command prints: cat /run/secrets/token.
+func (m *matcher) isPrinted(start int) bool {
+	const maxLen = 64
+	path := m.runStart(start, maxLen, wordByte)
+	before := m.s[max(m.last, path-len("pass show ")):path]
+	return bytes.HasSuffix(before, []byte("cat ")) || bytes.HasSuffix(before, []byte("pass show "))
+}
+
+// valueOnLine matches the value of the class that is alone on the line at p.
+func (m *matcher) valueOnLine(p int, class keyClass) hit {
+	h := m.value(p, class, shape{})
+	if c := at(m.s, h.end); h.kind == none || h.start != p || c != 0 && c != '\n' && c != '\r' {
 		return hit{}
 	}
 	return h
@@ -229,7 +256,7 @@ func (m *matcher) isKeyOfVendor(start, end int) bool {
 // follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
-	for end = p; end < len(s) && end-p < maxLen && (isAlnum(s[end]) || s[end] == ' ' || s[end] == '-' || s[end] == '_'); end++ {
+	for end = p; end < len(s) && end-p < maxLen && (isAlnum(s[end]) || s[end] == ' ' || s[end] == '-' || s[end] == '_' || isLatin(s[end])); end++ {
 	}
 	return end, at(s, end) == ':' && at(s, end+1) == ' ' && s[end-1] != ' '
 }

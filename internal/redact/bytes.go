@@ -50,6 +50,7 @@ var classOf = func() (t [256]uint16) {
 }()
 
 func isDigit(b byte) bool  { return b-'0' <= 9 }
+func isLatin(b byte) bool  { return b >= 0x80 && b < 0xd0 } // a byte of a letter such as ü in UTF-8
 func isLetter(b byte) bool { return (b|0x20)-'a' < letters }
 func isAlnum(b byte) bool  { return classOf[b]&alnumByte != 0 }
 func isUpper(b byte) bool  { return b-'A' <= 'Z'-'A' }

@@ -32,6 +32,8 @@ var shortFlags = []shortFlag{
 	{"7z", 'p', false, true},
 	{"ldap", 'w', true, true},
 	{"openssl", 'k', true, false},
+	{"openssl", 'K', true, false},
+	{"gh secret set", 'b', true, false},
 	{"redis-cli", 'a', true, false},
 	{"valkey-cli", 'a', true, false},
 }

@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // The checks of this file find words for "password", "token" and "phone" in languages other than English.
 
@@ -85,12 +88,32 @@ func (m *matcher) foreignLink(i int) hit {
 		}
 		before := bytes.TrimRight(s[m.last:start], " ")
 		for _, name := range l.names {
-			if bytes.HasSuffix(before, []byte(name.end)) {
+			if bytes.HasSuffix(before, []byte(name.end)) || hasPurpose(before, name.end) {
 				return m.valueAfterLink(skipMarks(s, start+len(l.link)), name.class)
 			}
 		}
 	}
 	return hit{}
+}
+
+// prepositions begin the words between the word for a secret and the verb: le mot de passe de la base est.
+//
+//nolint:gochecknoglobals // read only
+var prepositions = []string{
+	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au",
+}
+
+// hasPurpose reports whether a text ends in the word for a secret, a preposition and a few further words.
+func hasPurpose(text []byte, name string) bool {
+	const maxDistance = 40
+	text = text[max(0, len(text)-maxDistance-len(name)):]
+	at := bytes.LastIndex(text, []byte(name))
+	if at < 0 {
+		return false
+	}
+	words, blank := bytes.CutPrefix(text[at+len(name):], []byte(" "))
+	first, _, more := bytes.Cut(words, []byte(" "))
+	return blank && more && slices.Contains(prepositions, string(first)) && !bytes.ContainsAny(words, ".,:;!?=\n\"'`")
 }
 
 // valueAfterLink matches the value of the class at p, in quotes or up to a blank.
@@ -122,7 +145,7 @@ func (m *matcher) isForeignPhoneLabel(start int) bool {
 		return false
 	}
 	before := m.s[from:start]
-	for _, word := range [...]string{"电话", "電話", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
+	for _, word := range [...]string{"电话", "電話", "拨打", "致电", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}

@@ -289,7 +289,7 @@ func others(t *[kindCount]rule) {
 			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).identifiedBy},
 			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).passFile},
 			{name: "name, value", bytes: "vV", prev: wordBoundary, next: anyOf("aA"), check: (*matcher).pair},
-			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksdN"), check: (*matcher).passwordFlag},
+			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksdNKb"), check: (*matcher).passwordFlag},
 			{name: "| chpasswd", bytes: "|", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).pipedPassword},
 			{name: "AUTH", bytes: "H", prev: anyOf("T"), next: anyOf(" "), check: (*matcher).redisAuth},
 			{name: "<string>, <entry key=name>", bytes: ">", prev: func(b byte) bool { return b == 'g' || isQuote(b) }, next: isKeyByte, check: (*matcher).entry},

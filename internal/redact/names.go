@@ -86,7 +86,7 @@ var nameEndings = func() (t endings) {
 		names string // the first match counts; = precedes a whole name
 	}{
 		{noClass, "=pass bypass compass"},
-		{noClass, "publickey pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},
+		{noClass, "publickey publickeytoken pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},
 		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
 		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
 		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw kennwort =clave =heslo =parola =salasana =sifre passord kodeord adgangskode lozinka =senord =sandi =mdp"},
@@ -97,10 +97,10 @@ var nameEndings = func() (t endings) {
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token =jeton apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin"},
+		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed"},
 		{seedClass, "mnemonic seedphrase recoveryphrase secretphrase mnemonicphrase seedwords recoverywords =seed"},
 		{bareKeyClass, "=key"},
-		{keyNameClass, "key salt"},
+		{keyNameClass, "key salt =encrypt"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
 		{orderClass, "orderid ordernumber orderno invoiceid invoicenumber transactionid trackingid trackingnumber ticketid customerid shipmentid =order"},
 		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn contactphone phoneno mobileno telephone"},

@@ -124,7 +124,7 @@ func (m *matcher) card(i, end int, g *groups) hit {
 		}
 		return hit{i, end, card}
 	}
-	if c := at(s, end); run != 4 || c != ' ' && c != '-' && c != '.' {
+	if c := at(s, end); run != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
 		return hit{}
 	}
 	n := g.n

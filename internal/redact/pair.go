@@ -91,7 +91,26 @@ func (m *matcher) nameBefore(i int) keyClass {
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classOfKey(name)
 	}
+	if class := siblingClass(s); class.isSecret() && class != passwordClass { // a password need not look random
+		return class
+	}
 	return objectClass(s)
+}
+
+// siblingClass returns the class of the name in the open element at the end of s, which has further members after
+// the name: name="api.sharedSecret" type="string" value="...".
+func siblingClass(s []byte) keyClass {
+	s = s[bytes.LastIndexAny(s, "<>{}")+1:]
+	at := bytes.LastIndex(s, []byte("name"))
+	if at < 0 || at > 0 && isAlnum(s[at-1]) {
+		return noClass
+	}
+	rest := bytes.TrimLeft(s[at+len("name"):], quotesAndBlanks)
+	if len(rest) == 0 || rest[0] != '=' && rest[0] != ':' {
+		return noClass
+	}
+	rest = bytes.TrimLeft(rest[1:], quotesAndBlanks)
+	return classOfKey(lastName(rest[:span(rest, 0, wordByte)]))
 }
 
 // objectClass returns the class of the name of the open object at the end of s, for

@@ -15,11 +15,19 @@ func (m *matcher) phone(i int) hit {
 	if plus || s[i] == '(' {
 		i++
 	}
-	if start < m.last || !startsWord(s, start) || !isDigit(at(s, i)) || (s[start] == '(' && at(s, i+3) != ')') || (plus && s[i] == '0') {
+	if start < m.last || !startsWord(s, start) || !isDigit(at(s, i)) || (s[start] == '(' && !isAreaCodeInBrackets(s, i)) || (plus && s[i] == '0') {
 		return hit{}
 	}
 	g := readGroups(s, i)
 	return m.phoneOf(start, &g, plus)
+}
+
+// isAreaCodeInBrackets reports whether an area code and a bracket follow at i: three digits, two of Brazil, or two
+// to five after a 0.
+func isAreaCodeInBrackets(s []byte, i int) bool {
+	end := span(s, i, digitByte)
+	n := end - i
+	return at(s, end) == ')' && (n == 3 || n == 2 || n <= 5 && n > 1 && s[i] == '0')
 }
 
 // phoneOf matches the longest telephone number in the groups g of digits at start, or after the + or
@@ -83,7 +91,7 @@ func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if northAmerican(g, k, n) && (g.uniform(k) != ' ' || m.isolated(start, g.end[k-1])) {
 		return true
 	}
-	if m.class == phoneClass {
+	if m.class == phoneClass || brazilian(g, k) && m.s[start] == '(' || britishMobile(g, k) || trunk(g, k, n) && !m.isOrder(start) {
 		return true
 	}
 	if slices.Contains(g.sep[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
@@ -92,7 +100,7 @@ func (m *matcher) national(start int, g *groups, k, n int) bool {
 	if n < 9 && k == 1 || n < 2*k || dateShape(g, k) || callID(m.s, start) || k == 1 && start > 1 && m.s[start-1] == '(' && isAlnum(m.s[start-2]) {
 		return false
 	}
-	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.wordBefore(start, wordsOfContact)) {
+	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.s[start] == '(' || m.isInBrackets(start, g.end[k-1]) || m.wordBefore(start, wordsOfContact)) {
 		return true
 	}
 	words := wordsOfPhone
@@ -159,6 +167,32 @@ func northAmerican(g *groups, k, n int) bool {
 	}
 	sep := g.uniform(k)
 	return sep == '(' || sep == '-' || sep != '/' && d[0] >= '2' && d[3] >= '2' && isAreaCode(d)
+}
+
+// brazilian reports the form (NN) 9NNNN-NNNN or (NN) NNNN-NNNN.
+func brazilian(g *groups, k int) bool {
+	return k == 3 && g.size[0] == 2 && (g.size[1] == 5 && g.digits[2] == '9' || g.size[1] == 4) && g.size[2] == 4 && g.sep[2] == '-'
+}
+
+// trunk reports the forms 0NN-NNNNNNNN and 0NNN-NNNNNNN of China and India, and 0N.NN.NN.NN.NN of France.
+func trunk(g *groups, k, n int) bool {
+	if g.digits[0] != '0' || g.digits[1] == '0' {
+		return false
+	}
+	if k == 2 {
+		return n == 11 && g.sep[1] == '-' && (g.size[0] == 3 || g.size[0] == 4)
+	}
+	return k == 5 && n == 10 && g.uniform(k) == '.' && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 2 && g.size[3] == 2
+}
+
+// isInBrackets reports whether s[start:end] is alone in brackets.
+func (m *matcher) isInBrackets(start, end int) bool {
+	return start > 1 && m.s[start-1] == '(' && m.s[start-2] == ' ' && at(m.s, end) == ')'
+}
+
+// britishMobile reports the form 07NNN NNNNNN or 07NNN NNN NNN.
+func britishMobile(g *groups, k int) bool {
+	return g.digits[0] == '0' && g.digits[1] == '7' && g.size[0] == 5 && g.sep[1] == ' ' && (k == 2 && g.size[1] == 6 || k == 3 && g.size[1] == 3 && g.size[2] == 3)
 }
 
 // isAreaCode reports whether the plan of North America assigns codes such as the first three digits: no code

@@ -29,7 +29,7 @@ scan:
 	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
 		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
 	}
-	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) {
+	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) || string(s[colon+1:sign]) == "PASSWORD" {
 		return hit{}
 	}
 	return hit{start, sign, urlCredentials}

@@ -33,7 +33,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v)
+		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySigns(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -41,6 +41,21 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		return hit{}
 	}
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
+}
+
+// hasManySigns reports whether v is a long text of letters, digits and signs, like the secret keys of Django.
+func hasManySigns(v []byte) bool {
+	const minLen, minSigns = 32, 4
+	if len(v) < minLen || bytes.ContainsAny(v, " \t/") || !isMixed(v) {
+		return false
+	}
+	signs := 0
+	for _, c := range v {
+		if bytes.IndexByte([]byte(strongSigns+"=+()"), c) >= 0 {
+			signs++
+		}
+	}
+	return signs >= minSigns
 }
 
 // vendorOf returns the kind of the vendor whose key starts s[start:end], or k for another value.

@@ -5,8 +5,8 @@ import "strings"
 // wordsOfVersion are words directly before a version, separated by spaces.
 const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
-const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
-	"cell celular cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
+const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
+	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
 
 // Words before a number that identify its kind.
 //

@@ -1,0 +1,27 @@
+package redact_test
+
+import "testing"
+
+// Passwords and secrets are found in further places: scripts that type into a page, routers, files that a command
+// prints, and sentences with words between the label and the verb.
+func TestSecretsInFurtherPlaces(t *testing.T) {
+	t.Parallel()
+	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
+	checkMarked(t, "secret",
+		`page.getByLabel('Password').fill('<hunter22>')`, `page.fill('#password', '<hunter22>')`, `find_element(By.ID, "passwd").send_keys("<hunter22>")`, `get('input[name=password]').type('<hunter22>')`,
+		`getByLabel('Password').fill(hunter22)`, `getByLabel('User').fill('hunter22')`, `fill('password', 'hunter22', 'x')`,
+		"username bob password 7 <Hunter22>", "password 8 letters", "enable secret 5 <"+key+">",
+		"$ cat /run/secrets/api_token\n<"+key+">\n", "$ pass show work/api-token\n<"+key+">\n", "$ cat api_token.txt\n"+key, "$ ls api_token\n"+key[:3]+" and more\n",
+		"the pw is <cobaltGlacier56>", "guest wifi, pw <cobaltGlacier56>", "the pass is <gravel-raven-dolphin-kettle>", "pw of the lab", "the pass is complete", "pwd is /home/u1", "the pass is run2",
+		"le mot de passe de la base est <hunter22>", "la contraseña del panel es <hunter22>", "A senha do roteador é <hunter22>, anota", "le mot de passe, de la base, est hunter22", "le mot de passe oublié est hunter22",
+		"Mein altes Passwort war <Wolke_1927#> und weg", "Passwort war hunter22", "the pin/password was <4nch0r!143>, all is fine",
+		"Der Token für die Prüfung: <"+key+">", "name=\"api.sharedSecret\" type=\"String\" value=\"<"+key+">\"", "name=\"requestId\" type=\"String\" value=\""+key+"\"",
+		"new PDO('mysql:host=h;dbname=b', 'bob', '<hunter22>')", "SECRET_KEY = '<django-insecure-o^az+tftqpk(vhzy*q1%la(234>'", "SECRET_KEY = 'see (section 1), then $HOME/x *twice*'",
+		"the master_key: !!binary |\n  <BUKTLAwwtNSBh1UkfY+7DLr+2K6rLcYmnJoEqlGo1UY=>\n", "consul agent -encrypt=</icUIDhFbdo+m30WFYfdW5STzegl3PwCVPu1UYs64RU=>", "-encrypt=true",
+		"gh secret set NPM -b \"<"+key+">\"", "git checkout -b "+key, "public key token in use: PublicKeyToken=b77a5c561934e089",
+	)
+	checkMarked(t, "phone", "<(03) 9708 4003>", "<(0161) 496 0123>", "<(11) 97448-5713>", "(11) 7448-571", "(12) 34567-8901", "<07832 621345>", "<07832 621 345>", "07832 6213456", "<021-65975735>", "<0571-8765432>", "001-65975735", "order 021-65975735",
+		"<04.42.30.93.44>", "04.42.30.93.44.5", "4.42.30.93.44", "Herr Lorenz (<0221 899701>)", "f(0221 899701)", "拨打办公室 <(021) 5432 1098>")
+	checkMarked(t, "url_credentials", "postgres://USER:PASSWORD@HOST/DB", "postgres://<bob:hunter22>@h/d")
+	checkMarked(t, "card", "0010: 0300 3e00 0100 4111 1111 1111 1111", "card <4111 1111 1111 1111>")
+}
