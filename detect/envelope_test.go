@@ -6,8 +6,8 @@ import (
 	"precept/detect"
 )
 
-// Answers of APIs.
-func TestEnvelopes(t *testing.T) {
+// A result that is the JSON answer of an API is judged by the fields of the answer.
+func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"status and title", "track", `{}`,
@@ -128,7 +128,7 @@ func TestEnvelopes(t *testing.T) {
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusalsNameWhoRefused(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		flag int8

@@ -14,7 +14,7 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-func TestLoops(t *testing.T) {
+func TestLoopWarningsComeAtTheRightCall(t *testing.T) {
 	read := func(p string) drawnStep { return call("read", jsonArgs("path", p), "line 1 of "+p) }
 	edit := func(ok bool) drawnStep {
 		if ok {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestShell(t *testing.T) {
+func TestShellCommandsThatOnlyReadHideACodeOrWait(t *testing.T) {
 	for _, c := range []struct {
 		cmd                     string
 		readOnly, masked, waits bool
@@ -162,7 +162,7 @@ func FuzzLenient(f *testing.F) {
 	})
 }
 
-func TestHeadline(t *testing.T) {
+func TestHeadlineIsTheLineThatStatesTheFault(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"traceback",
@@ -216,7 +216,7 @@ func TestHeadline(t *testing.T) {
 }
 
 // A signature is all of a short result without stack frames, and the headline of a long result.
-func TestSignature(t *testing.T) {
+func TestSignatureOfShortAndLongResults(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, c := range []struct{ name, text, want string }{
 		{

@@ -143,7 +143,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 	})
 }
 
-func TestSignals(t *testing.T) {
+func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
 	msgs := chat([]drawnStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-func TestVerification(t *testing.T) {
+func TestTestRunsAreRecognisedAndJudged(t *testing.T) {
 	mk := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, c := range []struct {
 		name, args, text string

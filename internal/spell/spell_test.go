@@ -26,7 +26,7 @@ func TestNearestAllowsTwoWrongLetters(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
+func TestDistanceCountsEdits(t *testing.T) {
 	cases := []struct {
 		a, b string
 		want int
