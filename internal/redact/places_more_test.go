@@ -16,7 +16,7 @@ func TestSecretsInFurtherPlaces(t *testing.T) {
 		"le mot de passe de la base est <hunter22>", "la contraseña del panel es <hunter22>", "A senha do roteador é <hunter22>, anota", "le mot de passe, de la base, est hunter22", "le mot de passe oublié est hunter22",
 		"Mein altes Passwort war <Wolke_1927#> und weg", "Passwort war hunter22", "the pin/password was <4nch0r!143>, all is fine",
 		"Der Token für die Prüfung: <"+key+">", "name=\"api.sharedSecret\" type=\"String\" value=\"<"+key+">\"", "name=\"requestId\" type=\"String\" value=\""+key+"\"",
-		"new PDO('mysql:host=h;dbname=b', 'bob', '<hunter22>')", "SECRET_KEY = '<django-insecure-o^az+tftqpk(vhzy*q1%la(234>'", "SECRET_KEY = 'see (section 1), then $HOME/x *twice*'",
+		"new PDO('mysql:host=h;dbname=b', 'bob', '<hunter22>')", "SECRET_KEY = '<django-insecure-o^az+tftqpk(vhzy*q1%la(234>'", "TOKEN = '^(?:[a-z0-9]+[A-Z]|[!@#$%^&*]{4,}|hunter22)$'", "SECRET_KEY = 'see (section 1), then $HOME/x *twice*'",
 		"the master_key: !!binary |\n  <BUKTLAwwtNSBh1UkfY+7DLr+2K6rLcYmnJoEqlGo1UY=>\n", "consul agent -encrypt=</icUIDhFbdo+m30WFYfdW5STzegl3PwCVPu1UYs64RU=>", "-encrypt=true",
 		"gh secret set NPM -b \"<"+key+">\"", "git checkout -b "+key, "public key token in use: PublicKeyToken=b77a5c561934e089",
 	)

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // shape describes the context of a value.
@@ -43,16 +44,21 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// hasManySigns reports whether v is a long text of letters, digits and signs, like the secret keys of Django.
+// hasManySigns reports whether v is a long text of letters, digits and the signs of Django's secret keys. A
+// regular expression contains other signs.
 func hasManySigns(v []byte) bool {
-	const minLen, minSigns = 32, 4
-	if len(v) < minLen || bytes.ContainsAny(v, " \t/") || !isMixed(v) {
+	const minLen, minSigns, django = 32, 4, "!@#$%^&*(-_=+)"
+	if len(v) < minLen || !isMixed(v) {
 		return false
 	}
 	signs := 0
 	for _, c := range v {
-		if bytes.IndexByte([]byte(strongSigns+"=+()"), c) >= 0 {
+		switch {
+		case isAlnum(c) || c == '-' || c == '_':
+		case strings.IndexByte(django, c) >= 0:
 			signs++
+		default:
+			return false
 		}
 	}
 	return signs >= minSigns
