@@ -9,14 +9,14 @@ import (
 	"precept/internal/sample"
 )
 
-// Opinions are summed by the text that was active. A continued session with another judgement
-// counts once, and a dry run counts nothing.
+// Opinions are summed per text of a lesson. A session that is distilled a second time counts with the newer opinion
+// only. A dry run counts nothing.
 func TestOpinionsAreSummedByText(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
-	inForce := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
+	injected := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
 	addSession := func(name string, turns int) {
-		b.of("default", name, inForce, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
+		b.of("default", name, injected, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
 	}
 	judgeOpinion := func(opinion string, change ...func(*distill.Options)) {
 		t.Helper()
@@ -28,7 +28,7 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	are := func(want map[string]report.Opinions) {
+	wantOpinions := func(want map[string]report.Opinions) {
 		t.Helper()
 		got, err := distill.ReadOpinions(t.Context(), b.store, "default")
 		if err != nil {
@@ -38,12 +38,12 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 	}
 	addSession("one", 2)
 	judgeOpinion("ignored", func(o *distill.Options) { o.DryRun = true })
-	are(map[string]report.Opinions{})
+	wantOpinions(map[string]report.Opinions{})
 	addSession("two", 2)
 	judgeOpinion("ignored")
 	judgeOpinion("followed") // no new evidence
-	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
+	wantOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
 	addSession("one", 4)
 	judgeOpinion("contradicted")
-	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
+	wantOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
 }

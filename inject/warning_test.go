@@ -45,10 +45,10 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	for _, l := range loops {
 		w := Warning(l)
 		if !strings.HasPrefix(w, "[LOOP DETECTED]") || !strings.HasSuffix(w, "[END LOOP DETECTED]\n\n") {
-			t.Errorf("the warning is %q, want a block with its first and last line", w)
+			t.Errorf("the warning is %q, want [LOOP DETECTED] at the start and [END LOOP DETECTED] at the end", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
-			t.Errorf("the quoted call opens or closes a block, want one block: %q", w)
+			t.Errorf("got %q, want one [LOOP DETECTED] and one [END LOOP DETECTED], and no other bracket", w)
 		}
 		if len(w) > 1024 {
 			t.Errorf("got %d bytes, want at most 1024", len(w))
@@ -63,7 +63,7 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	golden(t, "warnings.txt", b.String())
 }
 
-// No name and no arguments of a tool close the block or open another.
+// A tool name or arguments with the markers of a block neither end the block nor start a block.
 func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")

@@ -68,7 +68,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	r.played("s", picked(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
-		same(t, "counted", r.calls("unsampled"), want)
+		same(t, "calls of unsampled", r.calls("unsampled"), want)
 		r.clk.add(learn.UnsampledEvery / 2)
 	}
 }

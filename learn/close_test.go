@@ -121,7 +121,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			same(t, step+" failed: version", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
 			same(t, step+" failed: closed later", r.applied(id).Version, 1)
-			same(t, "counted", r.counter("", "closed"), 1)
+			same(t, "counter closed", r.counter("", "closed"), 1)
 			same(t, "samples", len(r.samplesOf(id)), 1)
 		}
 	}
@@ -176,7 +176,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "rewarded sessions in the counters", r.counter("", "told"), 1)
 				same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
-				same(t, "in memory", r.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
+				same(t, "rewarded sessions in memory", r.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
 			}
 		})
 	}
@@ -387,7 +387,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	}
 	r.postFeedback(tenantA, id, e)
 	r.resettle(r.ctx())
-	same(t, "as heard", r.applied(id).Reward, .5)
+	same(t, "applied reward", r.applied(id).Reward, .5)
 	r = r.reopen(nil)
 	r.closeDue(r.ctx())
 	r.record()
@@ -410,7 +410,7 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.be.failNext("unsettled", 1, errDown)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "not yet", r.applied(id).Rewarded, false)
+	same(t, "rewarded", r.applied(id).Rewarded, false)
 	r.closeDue(r.ctx())
 	r.record()
 	same(t, "then", r.applied(id).Rewarded, true)

@@ -48,13 +48,13 @@ func (l *Learner) Referenced(tenant string) bool {
 	return false
 }
 
-// Recalled reports whether all open sessions of an earlier run were read.
+// Recalled reports whether the learner has read all sessions that were open at the start.
 func (l *Learner) Recalled() bool { return l.open.recalled }
 
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// CheckedSince returns the number of tenants in memory whose last check for use was at a time or later.
+// CheckedSince returns the number of tenants in memory that the learner has checked for use at when or later.
 func (l *Learner) CheckedSince(when time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
 		if t.checked >= when.UnixNano() {
@@ -81,10 +81,10 @@ func CloseTick(age time.Duration) time.Duration {
 	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeEvery()
 }
 
-// Under puts deltas under a reward definition; Own keeps the deltas of one definition.
+// Under returns deltas with their keys in the namespace of a reward definition.
 func Under(definition string, ds []trial.Delta) []trial.Delta { return underDefinition(definition, ds) }
 
-// Own returns the deltas of one definition of the reward.
+// Own returns the deltas in the namespace of a reward definition.
 func Own(definition string, ds []trial.Delta) []trial.Delta {
 	own, _ := ofDefinition(definition, ds)
 	return own

@@ -143,7 +143,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	playRewarded(tenantA, "good", 1)
 	rises("the good session beside the bad one", tenantA, prior)
 	same(t, "tried", p.met.Load(), 1)
-	same(t, "counted", b.Store.Tally.SetAside.Load(), 1)
+	same(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {

@@ -149,7 +149,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("got the marks %+v, want one of the session at the step %s, redacted", m, c.step)
 				}
-				same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
+				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
 					t.Errorf("the session %[2]s of the panic is open: %[1]v, want %[3]v", !c.closed, bad, c.closed)
 				}
@@ -283,7 +283,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 			r.Guard().Keep(r.ctx(), r.be)
 		}
 		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, guard.Tries)))
-		same(t, "not in a sample", r.unsampled(), 1)
+		same(t, "unsampled sessions", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
 	m := r.marks()
@@ -295,9 +295,9 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	}
 	p.step = "none"
 	r.closeDue(r.ctx())
-	same(t, "closed at last", r.applied(bad).Version, 1)
-	same(t, "no mark is left", len(r.marks()), 0)
-	same(t, "in a sample", r.unsampled(), 0)
+	same(t, "applied version", r.applied(bad).Version, 1)
+	same(t, "number of marks", len(r.marks()), 0)
+	same(t, "unsampled sessions", r.unsampled(), 0)
 }
 
 // A session is forgotten during its closing. The deletion never happens between the read and the

@@ -42,7 +42,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		r.record()
 		r.closeDue(r.ctx())
 		r.resettle(r.ctx())
-		same(t, "in a sample", r.unsampled(), 0)
+		same(t, "unsampled sessions", r.unsampled(), 0)
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(events(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
@@ -70,7 +70,7 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	r.closeDue(r.ctx())
 	r.resettle(r.ctx())
 	same(t, "a day later", r.applied(id).Reward, 1)
-	same(t, "in a sample", r.unsampled(), 0)
+	same(t, "unsampled sessions", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
 	r.resettle(r.ctx())
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
@@ -94,7 +94,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.record()
 	r.closeDue(r.ctx())
 	same(t, "closed", r.applied(id).Version, 1)
-	same(t, "in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "number of events in samples", len(events(r.samplesOf(id))), 2)
 	same(t, "unsampled", r.unsampled(), 0)
 }
 
@@ -142,7 +142,7 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "number of events in samples", len(events(r.samplesOf(id))), 2)
 }
 
 // An event of a webhook after the close gives the session a reward, and a later event replaces the reward.

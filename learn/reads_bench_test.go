@@ -20,12 +20,12 @@ import (
 	"precept/store/storetest"
 )
 
-var readSessions = flag.Int("reads.sessions", 5000, "counted sessions of BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
+var readSessions = flag.Int("reads.sessions", 5000, "number of sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
 
 const readLessons = 2000
 
 // BenchmarkReads measures the reads of a replica: one tenant with 2,000 lessons in 256 shards on a real server. Each
-// figure is of one operation: the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
+// metric is per operation: the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {
@@ -36,16 +36,16 @@ func BenchmarkReads(b *testing.B) {
 		b.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	other, own := open(), open()
+	writer, own := open(), open()
 	settled := 0
 	settle := func(n int) {
 		for ; n > 0; n -= min(n, 400) {
 			var steps []session.Settlement
 			for range min(n, 400) {
-				steps = append(steps, lessonStep(settled))
+				steps = append(steps, lessonSettlement(settled))
 				settled++
 			}
-			if _, err := other.Settle(b.Context(), steps); err != nil {
+			if _, err := writer.Settle(b.Context(), steps); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -80,14 +80,14 @@ func BenchmarkReads(b *testing.B) {
 	b.Run("unused", func(b *testing.B) { // the first use of a tenant without counters
 		measureReads(b, server, func() {}, func() error { _, err := own.Counters(b.Context(), "other"); return err })
 	})
-	b.Run("start", func(b *testing.B) { // of a replica: all counters, and the chooser
+	b.Run("start", func(b *testing.B) { // a new replica reads all counters and builds the chooser
 		var s *redis.Store
 		measureReads(b, server, func() { s = open() }, func() error { start(s); return nil })
 	})
 }
 
-// lessonStep returns the settlement of session n with three of 2,000 lessons.
-func lessonStep(n int) session.Settlement {
+// lessonSettlement returns the settlement of session n, which has picks of three lessons.
+func lessonSettlement(n int) session.Settlement {
 	at := trafficStart().Add(time.Duration(n) * time.Millisecond)
 	a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
 	for k := range 3 {
@@ -101,7 +101,7 @@ func lessonStep(n int) session.Settlement {
 	}
 }
 
-// measureReads measures read, after prepare, which is not measured.
+// measureReads reports the cost of read. Each iteration calls prepare first, outside of the measurement.
 func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
 	b.Helper()
 	var own, redis, sent float64
@@ -109,15 +109,15 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	for range b.N {
 		b.StopTimer()
 		prepare()
-		ownBefore, redisBefore, sentBefore := cpuTime(b).Seconds(), serverFigure(b, server, "used_cpu_user", "used_cpu_sys"), serverFigure(b, server, "total_net_output_bytes")
+		ownBefore, redisBefore, sentBefore := cpuTime(b).Seconds(), redisInfo(b, server, "used_cpu_user", "used_cpu_sys"), redisInfo(b, server, "total_net_output_bytes")
 		b.StartTimer()
 		if err := read(); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()
 		own += cpuTime(b).Seconds() - ownBefore
-		sent += serverFigure(b, server, "total_net_output_bytes") - sentBefore
-		redis += serverFigure(b, server, "used_cpu_user", "used_cpu_sys") - redisBefore
+		sent += redisInfo(b, server, "total_net_output_bytes") - sentBefore
+		redis += redisInfo(b, server, "used_cpu_user", "used_cpu_sys") - redisBefore
 	}
 	n := float64(b.N)
 	b.ReportMetric(own/n*1000, "cpu-ms/op")
@@ -125,8 +125,8 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	b.ReportMetric(sent/n/1000, "KB/op")
 }
 
-// serverFigure returns the sum of fields of INFO.
-func serverFigure(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
+// redisInfo returns the sum of numeric fields in the INFO of Redis.
+func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
 	info := fmt.Sprint(server.Must(b, "INFO"))
 	for _, f := range fields {

@@ -15,9 +15,9 @@ type scene struct {
 	*rig
 	t       *testing.T
 	path    string
-	reply   string // next answer of the model, in the dialect
-	session string // of the newest answer
-	sent    []json.RawMessage
+	reply   string            // body of the next response of the model
+	session string            // name of the session in the newest response
+	sent    []json.RawMessage // messages of the newest request at the upstream
 }
 
 func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
@@ -50,13 +50,13 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 		p.t.Fatalf("status %d, want 200: %s", res.StatusCode, got)
 	}
 	p.session = res.Header.Get("Precept-Session")
-	var there struct{ Messages []json.RawMessage }
-	if err := json.Unmarshal(p.up.last(p.t).body, &there); err != nil {
+	var upstream struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(p.up.last(p.t).body, &upstream); err != nil {
 		p.t.Fatal(err)
 	}
-	p.sent = there.Messages
-	out := make([]string, 0, len(there.Messages))
-	for _, m := range there.Messages {
+	p.sent = upstream.Messages
+	out := make([]string, 0, len(upstream.Messages))
+	for _, m := range upstream.Messages {
 		out = append(out, string(m))
 	}
 	return out
@@ -109,14 +109,14 @@ func (p *scene) extends(what string, before, now []string) {
 	p.t.Helper()
 	for i, m := range before {
 		if i >= len(now) || now[i] != m {
-			p.t.Errorf("%s: the next request lacks item %d, want\n%s\nin %s", what, i, m, now)
+			p.t.Errorf("%s: item %d of the earlier request is missing or changed, want\n%s\nin %s", what, i, m, now)
 			return
 		}
 	}
 }
 
-// The client starts the answer: its last message is the model's.
-func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
+// A client may send the beginning of the answer as a last message with the role assistant.
+func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
@@ -138,8 +138,8 @@ func TestPrefilledAnswerKeepsSessionAndPlaces(t *testing.T) {
 	}
 }
 
-// A list that is first seen with a call and its result has its task in an old turn. The block is
-// inserted in the new items.
+// The first request of a session may already contain a tool call and the call's result after the task. The block
+// is inserted at the newest item, not at the task.
 func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{messageOf("system", "S"), messageOf("user", "Shown before."), messageOf("assistant", "Yes."), messageOf("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
@@ -154,12 +154,12 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 		t.Errorf("the second turn has session %q, want %q", p.session, name)
 	}
 
-	// Examples before a person's own words are no task.
+	// The text of an example conversation before the last user message is not matched.
 	c := p.ask(chatReply("c3", "Fine."), []obj{messageOf("user", "Please mend the build"), messageOf("assistant", "I did."), messageOf("user", "Which day is it?")})
 	p.holds("examples", c, "[one]")
 }
 
-// smolagents asks for a plan, and puts the plan between the task and words of its own.
+// smolagents asks for a plan, and inserts the plan after the task, followed by a user message that the agent writes.
 func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
@@ -177,12 +177,12 @@ func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
 	}
 }
 
-// The task is in the system prompt only; the prompt is matched where the configuration says so.
+// If only the system prompt contains the task, match.system decides whether the prompt is matched.
 func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 	list := []obj{messageOf("system", "You are a builder. Your task: mend the build of the shop."), messageOf("user", "Begin!")}
-	for answerText, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
-		t.Run(answerText, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": answerText})
+	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
+		t.Run(setting, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
 			p.path = "/p/agent=crew-a/v1/chat/completions"
 			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 			p.holds("the first turn", a, "[one]", want...)
@@ -197,10 +197,10 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 	p.extends("nothing but a system prompt", a, b)
 }
 
-// Some servers give their calls no ids.
+// Some model servers send tool calls without ids.
 func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
-	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or makes its own
-		t.Run("ids "+kept, func(t *testing.T) {
+	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or ids of the agent
+		t.Run("ids "+agentID, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{messageOf("system", "S"), messageOf("user", "Please mend the build")}
 			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
@@ -214,14 +214,14 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
 				}
 				name = p.session
-				id := kept
+				id := agentID
 				if id != "" {
-					id = fmt.Sprintf(kept, i)
+					id = fmt.Sprintf(agentID, i)
 				}
 				list = append(list, called(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
 			}
-			p.holds("all", before, "[two]", 3)
-			p.holds("all", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
+			p.holds("the last turn", before, "[two]", 3)
+			p.holds("the last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
 		})
 	}
 }
@@ -232,34 +232,34 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
 	}
-	for _, way := range []string{"text", "calls"} {
-		t.Run(way, func(t *testing.T) {
+	for _, identity := range []string{"text", "calls"} {
+		t.Run(identity, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: question 3"}, nil)
 			var rest []obj
 			name := ""
 			for i := range 5 {
 				first := messageOf("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
 				reply := chatReply("c", answerText(i))
-				if way == "calls" {
+				if identity == "calls" {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
 				}
 				got := p.ask(reply, append([]obj{messageOf("system", "S"), first}, rest...))
 				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
-					t.Errorf("turn %d: the block is not before the words: %s", i, got[1])
+					t.Errorf("turn %d: got %s, want the block before the text of the user", i, got[1])
 				}
 				if name != "" && p.session != name {
 					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
 				}
 				name = p.session
-				if way == "calls" {
+				if identity == "calls" {
 					rest = append(rest, called(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
 				} else {
 					rest = append(rest, messageOf("assistant", answerText(i)), messageOf("user", fmt.Sprint("Then question ", i+1)))
 				}
 			}
-			if way == "text" {
-				p.holds("all", []string{string(p.sent[2*3+1])}, "[two]", 0)
+			if identity == "text" {
+				p.holds("the turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
 			}
 		})
 	}

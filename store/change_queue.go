@@ -8,7 +8,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes bounds the keys in each list while the backend takes no keys. A key beyond the bound is
+// maxEchoes is the maximum number of keys in each list while the backend is unavailable. A key beyond the maximum is
 // dropped: feedback with this key does not find its session.
 const maxEchoes = 200_000
 
@@ -26,7 +26,8 @@ type changeQueue struct {
 	delayedTaken time.Time       // time at which drain last took the sessions in delayed
 	echoes       []session.Echo  // keys for the next flush
 	undelivered  undeliveredKeys // keys of earlier flushes that the backend does not have yet
-	// heldByRequest holds the keys of requests whose exchange is not judged yet, by request id.
+	// heldByRequest holds, by request id, the keys of requests until the recorder has judged whether the exchange opted
+	// out.
 	heldByRequest map[string][]session.Echo
 	heldCount     int // number of keys in heldByRequest
 }
@@ -38,7 +39,7 @@ type Change uint8
 const (
 	Unchanged Change = iota
 	Counted          // counts or times changed: a crash may lose the changes of the last second
-	Decided          // a coin was flipped or a text inserted: the next batch must have the row
+	Decided          // a coin was flipped or a text inserted: the next flush must contain the row
 )
 
 // Release ends the pin of a session, and queues the session's row according to c.
@@ -73,8 +74,8 @@ func (w *changeQueue) Note(echoes ...session.Echo) {
 	}
 }
 
-// HoldKeys adds keys of a request whose exchange is not judged yet. Feedback finds the sessions of the
-// keys at once; ReleaseKeys decides whether the keys are written.
+// HoldKeys adds keys of a request until the recorder has judged whether the exchange opted out. Feedback finds the
+// sessions of the keys at once; ReleaseKeys decides whether the keys are written.
 func (w *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +86,7 @@ func (w *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	w.heldByRequest[request] = append(w.heldByRequest[request], echoes...)
 }
 
-// ReleaseKeys ends HoldKeys: the keys of the request are written if keep is true, else dropped.
+// ReleaseKeys queues the held keys of a request for the next flush if keep is true, and drops the keys otherwise.
 func (w *changeQueue) ReleaseKeys(request string, keep bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +125,7 @@ func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session that noted an undelivered key last.
+// find returns the session of an undelivered key. If several sessions have the key, find returns the newest.
 func (w *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +216,7 @@ func (w *changeQueue) forgetHeld(selects func(session.Echo) bool) {
 // find the sessions of these keys.
 type undeliveredKeys struct {
 	flushes []flushKeys
-	count   int // keys
+	count   int // number of keys in flushes
 }
 
 type flushKeys struct {
@@ -224,25 +225,25 @@ type flushKeys struct {
 }
 
 // add stores the keys of a flush, and drops the keys of delivered flushes.
-func (m *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
-	m.flushes = slices.DeleteFunc(m.flushes, func(f flushKeys) bool {
+func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
+	u.flushes = slices.DeleteFunc(u.flushes, func(f flushKeys) bool {
 		if f.flush <= delivered {
-			m.count -= len(f.echoes)
+			u.count -= len(f.echoes)
 		}
 		return f.flush <= delivered
 	})
-	if len(echoes) > 0 && m.count+len(echoes) <= maxEchoes {
-		m.flushes = append(m.flushes, flushKeys{flush, echoes})
-		m.count += len(echoes)
+	if len(echoes) > 0 && u.count+len(echoes) <= maxEchoes {
+		u.flushes = append(u.flushes, flushKeys{flush, echoes})
+		u.count += len(echoes)
 	}
 }
 
 // forget drops the selected keys.
-func (m *undeliveredKeys) forget(selects func(session.Echo) bool) {
-	for i := range m.flushes {
-		f := &m.flushes[i]
-		m.count -= len(f.echoes)
+func (u *undeliveredKeys) forget(selects func(session.Echo) bool) {
+	for i := range u.flushes {
+		f := &u.flushes[i]
+		u.count -= len(f.echoes)
 		f.echoes = slices.DeleteFunc(f.echoes, selects)
-		m.count += len(f.echoes)
+		u.count += len(f.echoes)
 	}
 }

@@ -34,7 +34,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		f := recent.Facets(&q)
-		same(t, "counted", f.Counted, len(r.browse(q).Sessions))
+		same(t, "Counted", f.Counted, len(r.browse(q).Sessions))
 		for _, v := range f.Agents {
 			by := q
 			by.Agent = v.Value

@@ -144,7 +144,7 @@ func TestKeyDuringParkingIsFound(t *testing.T) {
 	r.backend.onCall(nil)
 	r.deliver()
 	r.age()
-	same(t, "counted", r.counter("", "rewarded"), 1)
+	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }
 
 // Feedback finds its session before the turn is over and before the key is in the database.

@@ -175,7 +175,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in flight
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durable)
-		same(t, "in memory", b.inMemory(tenantA, id), false)
+		same(t, "session in memory", b.inMemory(tenantA, id), false)
 		sameList(t, "turns", a.stored(word), nil)
 		_, ok := a.row(id)
 		same(t, "the row is there", ok, false)

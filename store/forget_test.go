@@ -359,7 +359,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		later(11 * day)
 		same(t, "exchanges of the old one", r.exchanges(old), 0)
 		same(t, "feedback of the recent session", r.exchanges(young), 1)
-		same(t, "counted", r.store.Tally.Retired.Load(), 1)
+		same(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("the echoes of the deleted session are %v, want none: %v", got, err)

@@ -71,7 +71,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	}
 	r.wait(durable)
 	same(t, "healthy again", r.store.Healthy(), true)
-	same(t, "counted", r.store.Tally.DroppedFull.Load(), int64(o.refused))
+	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
 	r.idle()
 	r = r.restart(nil)
 	r.deliver()

@@ -117,7 +117,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		r.store.Release(r.store.Resident(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for id, want := range map[session.ID]bool{idle: false, nothing: false, held: true, used: true} {
-			same(t, "in memory", r.inMemory(tenantA, id), want)
+			same(t, "session in memory", r.inMemory(tenantA, id), want)
 		}
 		r.store.Release(holder, store.Unchanged)
 		r.backend.takeCalls()
@@ -126,7 +126,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			r.idleFor(idleTime)
 			r.idleFor(idleTime)
-			same(t, "in memory", r.inMemory(tenantA, idle), false)
+			same(t, "session in memory", r.inMemory(tenantA, idle), false)
 			same(t, "turns after a rest", r.turnsOf(idle), turns)
 		}
 		same(t, "look-ups", r.backend.lookups(), 3)

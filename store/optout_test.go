@@ -58,7 +58,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.deliverAll()
 }
 
-// deliverAll delivers everything, counts included.
+// deliverAll moves the clock past the delay of counted changes, and delivers all changes to the backend.
 func (c *conversation) deliverAll() {
 	c.r.clock.add(2 * time.Second)
 	c.r.deliver()
@@ -99,39 +99,39 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 		}
 	}
 	c.turn(2, readsEnv)
-	after := c.row()
+	second := c.row()
 	sameList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
 	c.turn(3, nil)
-	last := c.row()
-	for _, row := range []string{after, last} {
+	third := c.row()
+	for _, row := range []string{second, third} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
 			if strings.Contains(row, trace) {
 				t.Errorf("the row holds %s of the turn that opted out, want no trace: %s", trace, row)
 			}
 		}
 	}
-	if !strings.Contains(last, "3001") || !strings.Contains(last, "2003") {
-		t.Errorf("text of the kept turns is missing: %s", last)
+	if !strings.Contains(third, "3001") || !strings.Contains(third, "2003") {
+		t.Errorf("the row lacks 3001 or 2003, hashes of turns that are kept: %s", third)
 	}
 	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("got %d exchanges, error %v, want 2", len(list), err)
 	}
-	third := list[1]
-	if third.Turn != 3 || third.NewFrom != 5 || len(third.New) != 1 || strings.Contains(string(third.New[0]), "reply 2") {
-		t.Errorf("the third exchange: got the items from %d, %s, want one item from 5 without the reply 2", third.NewFrom, third.New)
+	stored := list[1]
+	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
+		t.Errorf("the exchange of turn 3: got NewFrom = %d and New = %s, want NewFrom = 5 and one item without \"reply 2\"", stored.NewFrom, stored.New)
 	}
 	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("got keys %v, error %v, want 2, without 4002", found, err)
+		t.Errorf("got keys %v, error %v, want the keys 4001 and 4003, and no error", found, err)
 	}
-	same(t, "counted", r.store.Tally.OptedOut.Load(), 1)
+	same(t, "exchanges counted as opted out", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
 		sameList(t, "files that hold "+trace, files(t, r.dir, trace), nil)
 	}
 }
 
-// A row that is due before its turn is judged is not written until the turn is judged.
+// A row is not written before the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
@@ -144,14 +144,15 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("a row was stored before the turn was judged, want none: %s", row)
 	}
-	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // as for a turn that the full queue refused
+	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("the row after the judgement is %q, want the list of the turn", c.row())
+		t.Errorf("the row after the judgement is %q, want ListHash = 1001", c.row())
 	}
 }
 
-// A session whose turns all opted out is not stored, even with feedback. The memory knows its opted-out turns.
+// A session whose turns all opted out is not stored, even with feedback. The record in memory keeps
+// the numbers of the opted-out turns.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,13 +178,13 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		r.idleFor(idleTime)
 		again := r.store.Resident(c.id)
 		if again == nil || !again.Record.Hidden(2) {
-			t.Error("memory does not know the opted-out turns after a while")
+			t.Error("after idleTime the record in memory has lost the opted-out turns")
 		}
 	})
 }
 
-// A restart remembers, by a mark without content, the number of turns and items of a session whose
-// turns all opted out. Another secret finds no mark.
+// If all turns of a session opted out, the store keeps a mark with the numbers of turns and items and without content.
+// After a restart with the same secret the session has these numbers. With another secret the mark is not found.
 func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	t.Parallel()
 	with := func(secret string) func(o *store.Options) {
@@ -203,19 +204,19 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	}
 	r.kill()
 	for _, trace := range []string{word, c.id.String(), string(c.id[:]), ".env"} {
-		sameList(t, "files that hold a trace", files(t, r.dir, trace), nil)
+		sameList(t, "files that contain a trace of the session", files(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		r = openRig(t, r.dir, r.clock, with(secret))
 		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: word, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		same(t, "turns, items and silence with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
+		same(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
 		r.store.Release(ses, store.Unchanged)
 		r.kill()
 	}
 }
 
-// Feedback that comes before the judgement waits for the judgement.
+// Feedback for a turn waits until the recorder has judged whether the turn opted out.
 func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -243,8 +244,8 @@ func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.converse("s")
 	c.turn(1, readsEnv)
-	same(t, "kept without a pattern", r.exchanges(c.id), 1)
+	same(t, "stored exchanges after a turn without a pattern", r.exchanges(c.id), 1)
 	r.store.SetOptOut(optOutOf(t, "*.env"))
 	c.turn(2, readsEnv)
-	same(t, "kept with a pattern", r.exchanges(c.id), 1)
+	same(t, "stored exchanges after a turn with a pattern", r.exchanges(c.id), 1)
 }

@@ -270,7 +270,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("got %+v, want dropped >= turns / 4 and dropped <= turns - 5", books)
 	}
-	same(t, "counted", r.store.Tally.DroppedQuota.Load(), dropped)
+	same(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
 	same(t, "waiting", r.store.Tally.Pending.Load(), books.Spooled)
 	r.backend.up()
 	r.wait(time.Minute)

@@ -213,7 +213,7 @@ func TestOptOutByPath(t *testing.T) {
 				want, counted = 1, 0
 			}
 			same(t, "kept", r.exchanges(id), want)
-			same(t, "counted", r.store.Tally.OptedOut.Load(), counted)
+			same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(r.readBack(id)))
 			same(t, "its text", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {

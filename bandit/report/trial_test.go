@@ -141,7 +141,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("got %+v of the row %+v, want the numbers of the row", e, row)
+		t.Fatalf("got %+v from the row %+v, want the numbers of the row", e, row)
 	}
 	if e.ProofBar != 0.025 { // two tests, one arm in two directions, without a discovery
 		t.Errorf("got a level of %v for proof, want 0.025", e.ProofBar)

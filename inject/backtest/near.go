@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxNearReasons is the number of different reasons of near misses that are counted for a lesson.
+// maxNearReasons is the maximum number of reasons for near misses that are counted per lesson.
 const maxNearReasons = 20
 
 // scattered is a keyword of several words. A text may contain all the words without containing the phrase.
@@ -28,21 +28,21 @@ func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	return out
 }
 
-// countNearMisses counts a near miss of a session for a lesson: a trigger is present and another condition
-// fails, or all words of a keyword are present without forming the phrase.
+// countNearMisses counts the lessons that nearly fired in a session. A lesson nearly fires when a trigger matches but
+// another condition fails, or when a text contains all words of a keyword but not the phrase.
 func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
-	note := func(slug, why string) {
+	note := func(slug, reason string) {
 		if near[slug] == nil {
 			near[slug] = map[string]bool{}
 		}
-		near[slug][why] = true
+		near[slug][reason] = true
 	}
 	for i := range queries {
 		q := &queries[i]
 		for _, e := range r.book.Explain(q) {
-			for _, why := range e.Not {
-				note(e.Lesson.Slug, why)
+			for _, reason := range e.Not {
+				note(e.Lesson.Slug, reason)
 			}
 		}
 		words := wordsOf(strings.Join(q.Words, " "))
@@ -52,9 +52,9 @@ func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[strin
 			}
 		}
 	}
-	for slug, whys := range near {
+	for slug, reasons := range near {
 		if fired[slug] == nil {
-			r.counts[slug].near.add(s, whys, maxNearReasons)
+			r.counts[slug].near.add(s, reasons, maxNearReasons)
 		}
 	}
 }

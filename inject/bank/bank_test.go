@@ -172,7 +172,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	if len(m.commits) > 0 {
 		t.Errorf("got %+v, want an empty m.commits", m.commits)
 	}
-	// A refusal is noted, and leaves texts and index alone.
+	// A refusal is recorded, and does not change texts or index.
 	bad := proposed("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {

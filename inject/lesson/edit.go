@@ -43,7 +43,7 @@ func apply(head string, f field) (string, error) {
 	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
 }
 
-// editor edits the lines of a frontmatter; line numbers are the nodes' numbers, from 1.
+// editor edits the lines of a frontmatter; line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
 // consistent reports whether every key of the block mappings has a line of its own, at the line
@@ -93,7 +93,7 @@ func (ed *editor) indent(line int) int {
 	return len(s) - len(strings.TrimLeft(s, " "))
 }
 
-// replace replaces the lines from start to before end.
+// replace replaces the lines from start to end-1.
 func (ed *editor) replace(start, end int, with []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
 }
@@ -133,7 +133,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// grows reports whether v is the block list old with further items at its end.
+// grows reports whether old is a block list and v is the same list with items appended.
 func (ed *editor) grows(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -164,7 +164,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// isOnlyPath reports whether m is empty without path.
+// isOnlyPath reports whether path is the only field in m.
 func isOnlyPath(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false
@@ -183,7 +183,7 @@ func prune(m *node, path []string) {
 	}
 }
 
-// graft sets the field at path below m, making the mappings on the way.
+// graft sets the field at path below m, and adds the missing mappings of the path.
 func graft(m *node, path []string, v node) {
 	if m.kind != kindMap {
 		*m = node{kind: kindMap}
@@ -205,7 +205,7 @@ func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment finds the comment after a plain value.
+// trailingComment returns the comment after a plain value.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

@@ -19,23 +19,23 @@ import (
 
 // Bounds of the work and of the memory.
 const (
-	queueLength  = 256       // exchanges that wait for embeddings
-	maxItem      = 32 << 10  // bytes of an item with words of the user
-	maxSentences = 8         // maximum of one exchange: half from the start, half from the end
-	maxSamples   = 400       // captured sentences behind the thresholds
-	maxLessons   = 2000      // lessons that are embedded
-	maxMatches   = 3         // maximum of one session
-	vectorBytes  = 32 << 20  // cache of vectors
-	maxFound     = 10_000    // sessions with matches that were not used yet
-	matchTTL     = time.Hour // a match is forgotten after this time
-	lookEvery    = time.Second
+	queueLength  = 256         // exchanges that wait for embeddings
+	maxItem      = 32 << 10    // bytes of an item with words of the user
+	maxSentences = 8           // sentences of one exchange: half from the start, half from the end
+	maxSamples   = 400         // captured sentences from which the thresholds are computed
+	maxLessons   = 2000        // lessons that are embedded
+	maxMatches   = 3           // matches of one session
+	vectorBytes  = 32 << 20    // cache of vectors
+	maxFound     = 10_000      // sessions with stored matches
+	matchTTL     = time.Hour   // a match is forgotten after this time
+	refreshEvery = time.Second // maximum time between two checks for a changed book
 	firstPause   = time.Second // after a failure; doubled for each further failure
 	longestPause = time.Minute
 )
 
 // The terms of a threshold.
 const (
-	margin    = 0.03 // added to the cosine that the captured sentences seldom reach
+	margin    = 0.03 // added to the cosine that only the share match.like_rate of the captured sentences reaches
 	minCosine = 0.3  // lowest cosine of a match
 )
 
@@ -92,8 +92,8 @@ func (m *Matcher) Close() {
 
 var errFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
 
-// Offer takes the words of a kept exchange, redacted. Offer returns at once, and drops the exchange if
-// too many wait.
+// Offer queues the redacted words of a kept exchange for the comparison. Offer does not block: Offer drops the exchange
+// if the queue is full.
 func (m *Matcher) Offer(x *sample.Exchange) {
 	var words []json.RawMessage
 	for _, item := range x.New {
@@ -148,12 +148,12 @@ func (m *Matcher) emptyQueue() {
 	}
 }
 
-// step embeds a changed book, and the words of one exchange if an exchange arrives in time.
+// step embeds a changed book, and the words of one exchange if one arrives within refreshEvery.
 func (m *Matcher) step(ctx context.Context) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, lookEvery)
+	wait, cancel := context.WithTimeout(ctx, refreshEvery)
 	defer cancel()
 	select {
 	case x := <-m.queue:
@@ -184,7 +184,7 @@ func (m *Matcher) refresh(ctx context.Context) error {
 	return nil
 }
 
-// embedLessons sets the vectors and the thresholds of the lessons that ask for likeness.
+// embedLessons sets the vectors and the thresholds of the lessons that are matched by likeness.
 func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	var texts []string
 	for _, l := range next.book.Lessons() {
@@ -209,7 +209,8 @@ func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	return nil
 }
 
-// threshold returns the cosine that at most the share rate of the samples reaches, plus a margin.
+// threshold returns the lowest cosine of a match for the lesson with vector v, so that at most the share rate of the
+// samples matches.
 func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	cosines := make([]float32, 0, len(samples))
 	for _, s := range samples {
@@ -277,11 +278,11 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 		missing = append(missing, i)
 	}
 	for part := range slices.Chunk(missing, batch) {
-		var ask []string
+		var request []string
 		for _, i := range part {
-			ask = append(ask, texts[i])
+			request = append(request, texts[i])
 		}
-		vectors, err := m.options.Client.embed(ctx, ask)
+		vectors, err := m.options.Client.embed(ctx, request)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// Found is a kind with the sentence that has the kind.
+// Found is a kind and the first sentence of that kind.
 type Found struct {
 	Kind     Kind
 	Sentence string
@@ -30,10 +30,10 @@ const (
 	maxText      = 16 << 10 // bytes: half from the start, half from the end
 	maxSentences = 256
 	maxTokens    = 64      // tokens of a sentence
-	maxSteps     = 1 << 17 // comparisons of all sentences: some milliseconds
+	maxSteps     = 1 << 17 // comparisons of all sentences, which take a few milliseconds
 )
 
-// Kinds returns the kinds of the requests in the words of a person, each once, in the order of the
+// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the
 // text. Blocks of code and quoted lines are not searched.
 func Kinds(text string) []Found {
 	if len(text) > maxText {
@@ -46,7 +46,7 @@ func Kinds(text string) []Found {
 			if left--; left < 0 || s.steps <= 0 {
 				return s.found
 			}
-			s.sentence(sentence)
+			s.searchSentence(sentence)
 		}
 	}
 	return s.found
@@ -78,11 +78,11 @@ type table struct {
 	vocabulary vocabulary
 	courtesy   element
 	patterns   []pattern
-	byWord     [][]int         // numbers of the patterns that can begin with a word, by the number of the word
-	byShape    map[shape][]int // numbers of the patterns that can begin with a word of a shape
+	byWord     [][]int         // patterns that can begin with a word, by the number of the word
+	byShape    map[shape][]int // patterns that can begin with a word of a shape
 }
 
-// row is a wording of a kind.
+// row is one line of kinds.tsv: a pattern of a kind with an example.
 type row struct {
 	pattern pattern
 	example string
@@ -168,8 +168,8 @@ type search struct {
 	steps   int
 }
 
-// sentence adds the kinds of a sentence.
-func (s *search) sentence(text string) {
+// searchSentence adds the kinds of a sentence to found.
+func (s *search) searchSentence(text string) {
 	s.tokenize(text)
 	if !slices.ContainsFunc(s.tokens, func(t token) bool { return len(t.numbers) > 0 || t.shapes != 0 }) {
 		return
@@ -185,7 +185,7 @@ func (s *search) sentence(text string) {
 	}
 }
 
-// try adds the kinds of the patterns that match from a token on.
+// try adds the kinds of those patterns that match the tokens from index at.
 func (s *search) try(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]
@@ -196,7 +196,7 @@ func (s *search) try(patterns []int, at int, text string) {
 	}
 }
 
-// has reports whether a kind is found.
+// has reports whether found contains a kind.
 func (s *search) has(kind int) bool {
 	return slices.ContainsFunc(s.found, func(f Found) bool { return f.Kind == s.table.kinds[kind].Name })
 }

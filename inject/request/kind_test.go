@@ -21,7 +21,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 		alone.index([]row{r})
 		s := search{table: &alone, steps: maxSteps}
 		for sentence := range Sentences(r.example) {
-			s.sentence(sentence)
+			s.searchSentence(sentence)
 		}
 		if len(s.found) == 0 {
 			t.Errorf("%s: the pattern does not find its example %q", r.line, r.example)
@@ -152,7 +152,7 @@ func TestLongTextsAreBounded(t *testing.T) {
 		s := search{table: compiled(), steps: maxSteps}
 		Kinds(text)
 		for line := range Sentences(text[:min(len(text), maxText)]) {
-			s.sentence(line)
+			s.searchSentence(line)
 		}
 		if len(s.tokens) > maxTokens {
 			t.Errorf("%s: %d tokens of one sentence, want at most %d", name, len(s.tokens), maxTokens)

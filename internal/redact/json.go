@@ -2,10 +2,9 @@ package redact
 
 import "bytes"
 
-// JSON returns raw, a JSON text, redacted: strings (and keys) at any depth of escaping, and bare
-// numbers that are payment cards or have the key of a phone or a card. Valid JSON stays valid. If nothing is found
-// the result is raw itself and dst is unchanged. Otherwise the result is written over dst[:0],
-// which must not overlap raw.
+// JSON redacts the JSON text raw: strings and keys, also in JSON that is quoted in a string, and unquoted numbers that
+// are payment cards or have a key such as phone or card. Valid JSON stays valid. If JSON finds nothing, the result is
+// raw and dst is unchanged. Otherwise JSON writes the result to dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte         // key of the next value
@@ -15,10 +14,10 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
-			r.numbersIn(&w, i, len(raw), key)
+			r.redactNumbers(&w, i, len(raw), key)
 			break
 		}
-		r.numbersIn(&w, i, i+q, key)
+		r.redactNumbers(&w, i, i+q, key)
 		start := i + q + 1
 		gap := bytes.Trim(raw[i:start-1], ": \t\r\n")
 		if len(bytes.Trim(gap, ",")) > 0 {
@@ -35,7 +34,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
 				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in the container
 			}
-			r.stringIn(&w, start, end, noClass)
+			r.redactString(&w, start, end, noClass)
 			continue
 		}
 		class := noClass
@@ -55,14 +54,14 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if pairClass = noClass; isNameKey(key) {
 			pairClass = classOfKey(raw[start:end])
 		}
-		r.stringIn(&w, start, end, class)
+		r.redactString(&w, start, end, class)
 		key = nil
 	}
 	return w.result()
 }
 
-// stringIn redacts the inside of the string src[start:end].
-func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
+// redactString redacts src[start:end], a string without its quotes.
+func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	const minLen = 6 // a@b.io; a keyed value may be shorter
 	if end-start < minLen && class == noClass {
 		return
@@ -72,9 +71,9 @@ func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// numbersIn redacts the numbers in src[from:to], which is the text between two strings. key is the key
+// redactNumbers redacts the numbers in src[from:to], which is the text between two strings. key is the key
 // of the number.
-func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
+func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	const minLen = 7
 	for i := from; to-i >= minLen; {
 		if !isDigit(w.src[i]) {
@@ -89,7 +88,7 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 			if key != nil {
 				class = classOfKey(key)
 			}
-			if class == secretClass { // a number with the name of a token is an id
+			if class == secretClass { // a number under a key such as token is a count or an id, not a secret
 				class = noClass
 			}
 			if out, found := r.text(w.src[i:end], class); found {
@@ -103,7 +102,7 @@ func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
 	}
 }
 
-// splicer copies src with some spans replaced, and copies nothing without a replacement.
+// splicer replaces spans of src in a copy. Without a replacement the result is src, not a copy.
 type splicer struct {
 	dst, src []byte
 	copied   int

@@ -5,7 +5,7 @@ import "bytes"
 // Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
 // "value": "..."}, <add key="DbPassword" value="..."/>.
 
-// pair matches the value of such a pair. The word "value" is at i, after the name of a secret.
+// pair matches the value in a pair whose name is the name of a secret. The word "value" is at i.
 func (m *matcher) pair(i int) hit {
 	s := m.s
 	p := i + len("value")
@@ -18,11 +18,11 @@ func (m *matcher) pair(i int) hit {
 	}
 	p = skipSpace(s, p)
 	if c := at(s, p); c == '>' && i > 1 && s[i-1] == '<' {
-		return m.element(p+1, m.nameBefore(i-1))
+		return m.element(p+1, m.classBefore(i-1))
 	} else if c != ':' && c != '=' {
 		return hit{}
 	}
-	class := m.nameBefore(i)
+	class := m.classBefore(i)
 	p = skipSpace(s, p+1)
 	h := hit{}
 	switch {
@@ -67,7 +67,7 @@ func (m *matcher) entry(i int) hit {
 	return hit{}
 }
 
-// element matches the text of an element of XML at p, whose name has the class.
+// element matches the text at p of an XML element. class is the class of the name that belongs to the text.
 func (m *matcher) element(p int, class keyClass) hit {
 	switch {
 	case !class.isSecret():
@@ -81,8 +81,9 @@ func (m *matcher) element(p int, class keyClass) hit {
 // quotesAndBlanks are the bytes around a name: blanks, and the quotes of each depth of escaping.
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
-// nameBefore returns the class of the name before the member at i, after name or key.
-func (m *matcher) nameBefore(i int) keyClass {
+// classBefore returns the class of the name that belongs to the value member at i: the text of a name or key member
+// before i, else the name of the open object.
+func (m *matcher) classBefore(i int) keyClass {
 	const maxDistance = 160
 	s := m.s[max(m.last, i-maxDistance):i]
 	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n<>")
@@ -91,14 +92,15 @@ func (m *matcher) nameBefore(i int) keyClass {
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classOfKey(name)
 	}
-	if class := siblingClass(s); class.isSecret() && class != passwordClass { // a password need not look random
+	// Here only a value that looks random is a secret, and a password may be a word.
+	if class := siblingClass(s); class.isSecret() && class != passwordClass {
 		return class
 	}
 	return objectClass(s)
 }
 
-// siblingClass returns the class of the name in the open element at the end of s, which has further members after
-// the name: name="api.sharedSecret" type="string" value="...".
+// siblingClass returns the class of the name member in the open element at the end of s. Other members may follow the
+// name: name="api.sharedSecret" type="string" value="...".
 func siblingClass(s []byte) keyClass {
 	s = s[bytes.LastIndexAny(s, "<>{}")+1:]
 	at := bytes.LastIndex(s, []byte("name"))
@@ -132,13 +134,13 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// isNameKey reports whether a member of the name contains a name: name, key, headerName.
+// isNameKey reports whether key is the key of a name in a pair: name, key, headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")
 }
 
-// isProse reports whether the value of a password's name is a text about passwords.
+// isProse reports whether a value of class passwordClass is a sentence and not a password.
 func isProse(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0 && !isPassphrase(value, false)
 }

@@ -48,7 +48,7 @@ func TestEncodedExchangesRoundTrip(t *testing.T) {
 		}
 		enc := e.Encode()
 		if bytes.IndexByte(enc.Data, '\n') >= 0 || bytes.Contains(enc.Data, []byte(`\u003c`)) {
-			t.Fatalf("more than one line, or an escape that JSON does not ask for: %s", enc.Data)
+			t.Fatalf("got %s, want one line without needless escapes", enc.Data)
 		}
 		if got, err := enc.Decode(); err != nil || !reflect.DeepEqual(got, e) {
 			t.Fatalf("\n got %+v (%v)\nwant %+v", got, err, e)
@@ -76,11 +76,11 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 
 func TestDecodeExchangeError(t *testing.T) {
 	if _, err := (sample.Encoded{Data: []byte(`{"turn":"x"}`)}).Decode(); err == nil {
-		t.Error("no error for a turn that is a string")
+		t.Error("got no error for a turn that is a string, want an error")
 	}
 }
 
-func TestNewIDIsAUUIDOfTheRandomSource(t *testing.T) {
+func TestNewIDDependsOnlyOnTheRandomSource(t *testing.T) {
 	a, err := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +90,10 @@ func TestNewIDIsAUUIDOfTheRandomSource(t *testing.T) {
 	}
 	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if a != b {
-		t.Error("the same random bytes must give the same id")
+		t.Errorf("got ids %s and %s of the same random bytes, want equal ids", a, b)
 	}
 	if _, err := sample.NewID(strings.NewReader("short")); err == nil {
-		t.Error("no error when the random source ends")
+		t.Error("got no error from a random source that is too short, want an error")
 	}
 }
 

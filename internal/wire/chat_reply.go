@@ -16,7 +16,7 @@ func (r *ReplyReader) chat(b []byte) {
 	}
 	r.tokens.read(b, usage)
 	r.tokens.read(b, member(b, groq, "usage"))
-	r.fail(b, fault)
+	r.recordError(b, fault)
 }
 
 // choice reads a piece of a choice, or a whole choice.

@@ -55,8 +55,8 @@ type field struct {
 	at   *span
 }
 
-// locate finds members of the object at v; of equal names the last one counts. Absent members, and
-// all members of another value, stay unchanged.
+// locate finds members of the object at v; of members with equal names the last counts. The
+// destination of an absent member stays unchanged, as do all destinations if the value is not an object.
 func locate(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -87,7 +87,7 @@ func kindAt(b []byte, v span) byte {
 	return b[v.start]
 }
 
-// quoteEnd returns the offset after the closing quote of the string with text from offset i.
+// quoteEnd returns the offset after the closing quote of the string whose opening quote is at i-1.
 func quoteEnd(b []byte, i int) int {
 	from := i
 	for {
@@ -133,7 +133,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// plain returns the unescaped inside of a string literal; without an escape the same bytes.
+// plain returns raw, the inside of a string literal, without escapes. If raw has no escape, the result is raw itself.
 func plain(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -162,17 +162,17 @@ func text(b []byte, v span) string {
 	return unescaped(raw)
 }
 
-// unescaped returns the text of a string literal with escapes. The text of most messages fits into room on
+// unescaped returns the text of a string literal with escapes. The text of most messages fits into a buffer on
 // the stack, so the string is the only allocation.
 func unescaped(raw []byte) string {
-	var room [2 << 10]byte
-	if len(raw) > len(room) {
+	var buffer [2 << 10]byte
+	if len(raw) > len(buffer) {
 		return string(appendPlain(make([]byte, 0, len(raw)), raw))
 	}
-	return string(appendPlain(room[:0], raw))
+	return string(appendPlain(buffer[:0], raw))
 }
 
-// appendPlain appends the unescaped raw to dst. A single surrogate becomes U+FFFD; bytes that are
+// appendPlain appends the unescaped raw to dst. An unpaired surrogate becomes U+FFFD; bytes that are
 // not UTF-8 stay.
 func appendPlain(dst, raw []byte) []byte {
 	for {

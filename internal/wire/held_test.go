@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// MemoryBytes counts the bytes that a reader keeps. After Drop the reader still detects the end of the reply.
-func TestHeldCountsTheKeptBytes(t *testing.T) {
+// MemoryBytes grows with the input to at most a multiple of the limit. After Drop the reader still detects the end of
+// the reply.
+func TestMemoryBytesIsBounded(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
@@ -29,10 +30,10 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 			}
 		}
 		feed(k.many[:len(k.many)/100])
-		little := r.MemoryBytes()
+		atStart := r.MemoryBytes()
 		feed(k.many[len(k.many)/100:])
-		if held := r.MemoryBytes(); little == 0 || held > 5*limit {
-			t.Errorf("%s: got %d bytes held of a hundredth, and %d of %d bytes with a limit of %d, want more than 0, and at most 5 times the limit", name, little, held, len(k.many), limit)
+		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
+			t.Errorf("%s: got MemoryBytes = %d after a hundredth of the input, and %d after %d bytes, want more than 0, and at most 5 times the limit of %d", name, atStart, held, len(k.many), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
@@ -40,7 +41,7 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 		r.Drop()
 		feed(k.many[len(k.many)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
-			t.Errorf("%s: got %d bytes held after the release, want at most 16 KiB", name, held)
+			t.Errorf("%s: got MemoryBytes = %d after Drop, want at most 16 KiB", name, held)
 		}
 		feed(k.whole)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
@@ -49,8 +50,9 @@ func TestHeldCountsTheKeptBytes(t *testing.T) {
 	}
 }
 
-// A long copy takes little more memory than its bytes, and is not copied while it grows.
-func TestLongCopiesTakeLittleMemory(t *testing.T) {
+// A reader needs at most 10% more memory than the text of a long reply. The buffer of a reply with an announced length
+// is allocated once.
+func TestLongReplyTakesLittleMemory(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, k := range map[string]struct {
@@ -72,14 +74,14 @@ func TestLongCopiesTakeLittleMemory(t *testing.T) {
 			}
 		}
 		if held, most := r.MemoryBytes(), pieces*piece*11/10; held > most {
-			t.Errorf("%s: got %d bytes held, want at most %d", name, held, most)
+			t.Errorf("%s: got MemoryBytes = %d, want at most %d", name, held, most)
 		}
 		if k.size >= 0 && grown > 1 {
-			t.Errorf("%s: the buffer grew %d times, want at most once: the length was announced", name, grown)
+			t.Errorf("%s: the buffer grew %d times, want at most once for a reply with an announced length", name, grown)
 		}
 		if k.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {
-				t.Errorf("%s: got %d bytes of text, want %d with the arguments", name, len(rep.Text), pieces*piece)
+				t.Errorf("%s: got %d bytes of text and arguments, want %d", name, len(rep.Text)+len(strings.Join(args(rep), "")), pieces*piece)
 			}
 		}
 	}

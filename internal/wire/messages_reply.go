@@ -24,7 +24,7 @@ func (r *ReplyReader) messages(name, b []byte) {
 	case "message_stop":
 		r.ended, r.rep.Complete = true, true
 	default:
-		r.fail(b, fault)
+		r.recordError(b, fault)
 	}
 }
 

@@ -42,7 +42,7 @@ const (
 // separates a stream from a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
-	r.sse.max = r.limit + smallEvent // an event is longer than its text
+	r.sse.max = r.limit + eventOverhead // an event is longer than its text
 	r.sse.event = r.event
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
@@ -77,7 +77,7 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endUnpacking sets unread by the error with which the decoder ended.
+// endUnpacking sets unread to the reason that belongs to an error of the decoder.
 func (r *ReplyReader) endUnpacking(err error) {
 	switch {
 	case r.unread != "", errors.Is(err, io.EOF):
@@ -88,7 +88,7 @@ func (r *ReplyReader) endUnpacking(err error) {
 	}
 }
 
-// Close releases a reader of which Reply is not called.
+// Close releases the decoder. Call Close if Reply is not called.
 func (r *ReplyReader) Close() {
 	if r.unpack != nil {
 		r.unpack.Close()
@@ -99,7 +99,7 @@ func (r *ReplyReader) Close() {
 func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
-			rest = rest[1:] // a byte order mark may be cut, too
+			rest = rest[1:] // skip byte by byte, because a byte order mark may be split between two writes
 		}
 		switch {
 		case len(rest) == 0:
@@ -113,12 +113,12 @@ func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeSSE {
 		r.sse.write(rest)
 	} else {
-		r.body(rest)
+		r.keepBody(rest)
 	}
 }
 
-// body keeps a JSON body, up to the limit of an event.
-func (r *ReplyReader) body(p []byte) {
+// keepBody stores the next bytes of a JSON body, and discards a body of more than sse.max bytes.
+func (r *ReplyReader) keepBody(p []byte) {
 	if s := bytes.TrimRight(p, " \t\r\n"); len(s) > 0 {
 		r.last = s[len(s)-1]
 	}
@@ -159,14 +159,14 @@ func (r *ReplyReader) Drop() {
 		r.unread = label.UnreadBusy
 	}
 	r.rep.Cut, r.json, r.limit = true, nil, 0
-	r.sse.drop(smallEvent)
+	r.sse.drop(eventOverhead)
 	for _, s := range r.items.list {
 		s.drop()
 	}
 }
 
-// smallEvent is the largest length of an event beyond its text.
-const smallEvent = 4096
+// eventOverhead is the maximum number of bytes of an event without its text.
+const eventOverhead = 4096
 
 // Reply returns the reply so far. Call Reply once, at the end.
 func (r *ReplyReader) Reply() *Reply {
@@ -206,7 +206,7 @@ func (r *ReplyReader) Reply() *Reply {
 	rep.Text = strings.Join(rep.texts, "\n")
 	rep.Complete = rep.Complete && rep.Error == ""
 	if rep.Complete {
-		r.unread = "" // a stream has its end before the end of its compression
+		r.unread = "" // the last event may come before the end of the compressed bytes
 	}
 	rep.Cut = rep.Cut || r.unread != ""
 	return rep
@@ -277,8 +277,8 @@ func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	}
 }
 
-// fail records the error of the provider: {message}, a string, or another value.
-func (r *ReplyReader) fail(b []byte, v span) {
+// recordError records the provider's error at v: a string, an object with a message, or another value.
+func (r *ReplyReader) recordError(b []byte, v span) {
 	switch kindAt(b, v) {
 	case 0, 'n':
 		return

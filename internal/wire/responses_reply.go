@@ -12,7 +12,7 @@ func (r *ReplyReader) responses(name, b []byte) {
 	}
 	switch string(name) {
 	case "":
-		r.fail(b, fault)
+		r.recordError(b, fault)
 		switch {
 		case r.mode != modeJSON:
 		case r.rep.Error == "":
@@ -33,8 +33,8 @@ func (r *ReplyReader) responses(name, b []byte) {
 	case "response.custom_tool_call_input.done":
 		r.setArgs(b, index, input)
 	case "error":
-		r.fail(b, message)
-		r.fail(b, fault)
+		r.recordError(b, message)
+		r.recordError(b, fault)
 	default:
 		r.wholeResponse(b, response, terminal(name))
 	}
@@ -79,7 +79,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if s := short(b, own); s != "" {
 		status = s
 	}
-	r.fail(b, fault)
+	r.recordError(b, fault)
 	if status == "failed" && r.rep.Error == "" {
 		r.rep.Error = "response failed"
 	}

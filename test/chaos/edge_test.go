@@ -102,7 +102,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		g, f := holds(t, p)
 		return g <= goroutines+4 && f <= files+4
 	})
-	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Stored == clients })
+	p.Eventually("all exchanges stored", func() bool { return harness.Doctor(t, dir).Stored == clients })
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {

@@ -53,7 +53,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		t.Errorf("these requests are stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
-		t.Errorf("got %d exchanges in the store, want the stored and incomplete ones of %+v", n, d)
+		t.Errorf("got %d exchanges in the store, want the sum of the stored and the incomplete exchanges of %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(sure), d)
 }
@@ -149,10 +149,10 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("got %+v of %d answered requests, want all but the damaged rows stored", d, answered)
+		t.Errorf("got counters %+v after %d answered requests, want all stored except the damaged rows", d, answered)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
-		t.Errorf("the store has %d exchanges, want the stored and incomplete of %+v", len(have), d)
+		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(have), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
 		t.Errorf("no damaged outbox was set aside: error %v", err)

@@ -29,8 +29,8 @@ func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harne
 func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.All()
-	// Exchanges that wait in memory because of the full disk are not in the account yet.
-	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	// Exchanges that wait in memory because of the full disk do not count as admitted yet.
+	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
 	have := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
@@ -96,7 +96,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 				return
 			}
 			l := played(t, p, func(*harness.Load) {})
-			p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
+			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
 			p.Drained(dir)
 			p.Kill()
 			empty(l)

@@ -66,7 +66,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("got %+v of %d answered requests, want all stored", d, n)
+		t.Errorf("got counters %+v after %d answered requests, want all admitted and stored", d, n)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -98,7 +98,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	p.Eventually("the log line about the damage", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.Trouble == "" {
-		t.Errorf("next to the damaged database: got %+v, want spooled exchanges and the trouble named", d)
+		t.Errorf("with a damaged database: got %+v, want Spooled > 0 and a text in Trouble", d)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
@@ -145,7 +145,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		t.Errorf("got %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+v, want the %d requests answered before", d, n)
+		t.Errorf("got %+v, want Stored and Admitted = %d, the number of requests that were answered while the directory was writable", d, n)
 	}
 	p.Stop()
 	disk.ReadOnly(t, false)
@@ -153,7 +153,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	n += run(p).All()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+[2]v, want the %[1]d requests answered while the directory was writable", n, d)
+		t.Errorf("got %+[2]v, want Stored and Admitted = %[1]d, the number of requests that were answered while the directory was writable", n, d)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	stop()
 	wait()
 	n := l.All()
-	// Exchanges that wait in memory for a full disk are not in the account yet.
-	p.Eventually("all exchanges in the account", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
+	// Exchanges that wait in memory for a full disk do not count as admitted yet.
+	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
 	p.Stop()
 	dropped := int64(0)
@@ -190,21 +190,21 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		dropped += n
 	}
 	if d.Stored+dropped != int64(n) {
-		t.Errorf("got %+v of %d answered requests, want each stored or dropped", d, n)
+		t.Errorf("got counters %+v after %d answered requests, want each request stored or dropped", d, n)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("the store has %d exchanges, want those of %+v, each once", len(have), d)
+		t.Errorf("the store has %d exchanges, want Stored of %+v, and no exchange twice", len(have), d)
 	}
-	t.Logf("full until request %d of %d, %+v", full, n, d)
+	t.Logf("the disk was full until request %d of %d; counters %+v", full, n, d)
 }
 
-// A start on a full disk, with a store and without one: precept serves from memory and reports that. After the disk is
-// freed, the next start continues with the store.
+// A start on a full disk, with a store and without one: precept serves from memory and logs a warning. After the disk
+// is freed, the next start uses the store again.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
-	full := func(dir string) {
+	startOnFullDisk := func(dir string) {
 		t.Helper()
 		disk.Fill(t, 0)
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
@@ -220,7 +220,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		p.Stop()
 		disk.Free(t)
 	}
-	full(dir)
+	startOnFullDisk(dir)
 	p := harness.Serve(t, dir, model.URL)
 	l := harness.NewLoad(t, 0)
 	for range 5 {
@@ -229,10 +229,10 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	n := l.All()
 	p.Drained(dir)
 	p.Stop()
-	full(dir)
+	startOnFullDisk(dir)
 	p = harness.Serve(t, dir, model.URL)
 	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+v, want the %d requests answered with a store", d, n)
+		t.Errorf("got %+v, want Stored and Admitted = %d, the number of requests that were answered with a store", d, n)
 	}
 	p.Stop()
 }
@@ -249,7 +249,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 		ended[i] = harness.Stream(t, p.Data)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Eventually("a closed door", func() bool {
+	p.Eventually("a data port that refuses connections", func() bool {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err == nil {
 			_ = c.Close()
@@ -290,7 +290,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
-		t.Errorf("the store has %d exchanges of %+v, want all admitted", len(have), d)
+		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none spooled", len(have), d)
 	}
 }
 
@@ -305,12 +305,12 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("the client saw a clean end")
+		t.Error("the cut stream ended without an error at the client, want an error")
 	}
 	d := harness.Doctor(t, dir)
 	have := harness.ExchangesInFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
-		t.Errorf("the store has %d exchanges of %+v, want 1", len(have), d)
+		t.Errorf("the store has %d exchanges with counters %+v, want one exchange, admitted and stored", len(have), d)
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {

@@ -184,7 +184,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("the client saw a clean end of a stream that was cut")
+				t.Error("the cut stream ended without an error at the client, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json was not deleted: %v", err)

@@ -1,8 +1,8 @@
-// Package server is the running program without its command line: setup, reload, drain and stop.
+// Package server runs the proxy, the admin server and their workers: setup, reload, drain and stop.
 //
-// New makes a Server. Run opens the listeners, sets up the program, starts the workers, and waits
-// for the reason to stop. Several servers may live in one process, each on a data directory and on
-// ports of its own. A server runs once.
+// New returns a Server. Run opens the listeners, sets up the server, starts the workers, and serves until a signal,
+// the end of the context or the failure of a worker. Several servers may live in one process, each on a data
+// directory and on ports of its own. A server runs once.
 //
 // Tools opens the store, the bank of lessons and a distiller for the server and for verbs. The
 // caller closes what Tools opens.
@@ -51,15 +51,15 @@ type Options struct {
 	Source  *Source                                       // where reloads read the configuration; nil: no reloads
 	Console io.Writer                                     // receives the log, and the login link once
 	Truth   func(slug string) (float64, bool)             // the true effect of a lesson in the demo; nil elsewhere
-	Ready   func(data, admin string)                      // called once, when both listeners accept; nil: the log says so
+	Ready   func(data, admin string)                      // called once, when both listeners accept; nil: a log line instead
 	Notify  func(ctx context.Context, state string) error // informs a service manager; nil: no service manager
-	// Listen opens a port for a key of the configuration; nil is TCP. With ports in memory a whole
-	// server lives in a bubble of testing/synctest, where an hour takes no time.
+	// Listen opens a port for a key of the configuration; nil is TCP. With listeners in memory a
+	// whole server runs in a bubble of testing/synctest, which has a fake clock.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
 	// PollOnly finds changed lessons by polling alone, because a bubble of testing/synctest cannot wait
-	// for reports of the kernel.
+	// for file events of the kernel.
 	PollOnly bool
-	// Within reports that the server serves other code of the same process: the server receives no
+	// Within is true for a server inside another program, such as a test or the demo: the server receives no
 	// signals and writes no run.json.
 	Within bool
 	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil: not written.
@@ -79,7 +79,7 @@ type Server struct {
 	reload    reloadStatus
 
 	token      string // generated; "" when the configuration has tokens
-	showsLinks bool   // the token was generated in this run, and the console shows the addresses
+	showsLinks bool   // the token was generated in this run, and the console gets the login link
 
 	proxy    *proxy.Proxy
 	admin    *admin.Server
@@ -114,8 +114,8 @@ func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, erro
 // Rules returns the registered sections of rules files that are in effect in the running server.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
-// Run serves until ctx ends or, unless the server is Within another program, a signal arrives. Run
-// opens the listeners before everything else, so that a taken port leaves the data directory alone.
+// Run serves until ctx ends or, if Within is false, a signal arrives. Run
+// opens the listeners before everything else, so that a start on a taken port does not touch the data directory.
 // Every step of the start registers its stop on the onStop stack; the stack also rolls back a start
 // that failed halfway.
 func (s *Server) Run(ctx context.Context) error {
