@@ -238,7 +238,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	}
 	writeFile(t, file, written("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("no error for a file in place of a directory")
+		t.Error("got no error for a file in place of a directory, want an error")
 	}
 }
 

@@ -55,13 +55,13 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Errorf(`got %q, want string(got) = "old"`, got)
 	}
 	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
-		t.Error("no error for a folder that is a file")
+		t.Error("got no error for a file in place of a folder, want an error")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
-		t.Error("no error for a folder in the place of the file")
+		t.Error("got no error for a folder in place of a file, want an error")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
