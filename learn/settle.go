@@ -36,7 +36,7 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 		return
 	}
 	err := c.tools.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
-	if errors.Is(err, guard.ErrPanicked) { // a session of the batch panicked: settle the sessions one by one
+	if errors.Is(err, guard.ErrPanicked) { // one session panicked, so settle each session by itself
 		for _, st := range work {
 			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*settling{st}); err != nil {

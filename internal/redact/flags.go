@@ -97,7 +97,7 @@ func (m *matcher) secureString(i int) hit {
 	return m.value(p, passwordClass, shape{})
 }
 
-// command returns the text before i that belongs to the same command.
+// command returns the start of the shell command around i, up to i and at most 96 bytes long.
 func (m *matcher) command(i int) []byte {
 	const maxDistance = 96
 	before := m.s[max(m.last, i-maxDistance):i]

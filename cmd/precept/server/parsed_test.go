@@ -1,0 +1,51 @@
+package server
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/configs"
+)
+
+// The watcher of the lesson directory and the writer of the bank parse each file once, however the configuration
+// spells the directory.
+func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
+	dir := t.TempDir()
+	text := `---
+schema: learning/v1
+slug: retry
+title: Retry once
+trigger:
+  description: when a test is flaky
+  metadata:
+    precept:
+      keywords: [flaky test]
+outcome: success
+evidence:
+  - kind: run
+    ref: r1
+---
+
+## What to do (or avoid)
+
+Run the test again.
+`
+	if err := os.WriteFile(filepath.Join(dir, "retry.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := configs.Default()
+	cfg.Lessons = dir + "/."
+	l := newLibrary(Tools{Now: time.Now}, cfg, nil, false, &failures{log: slog.New(slog.DiscardHandler)})
+	l.open(t.Context())
+	active := l.book.Load().Lessons()
+	book, problems, err := l.writer.List(t.Context())
+	if err != nil || len(active) != 1 || book.Len() != 1 {
+		t.Fatalf("got %d active lessons, %d in the bank, problems %v, error %v; want one lesson", len(active), book.Len(), problems, err)
+	}
+	if book.Lessons()[0] != active[0] {
+		t.Error("the writer parsed the file again, want the lesson of the watcher")
+	}
+}
