@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/store/storetest"
 )
 
 // raw starts an upstream that calls do for each connection.
@@ -39,17 +41,6 @@ func raw(t *testing.T, do func(c net.Conn)) (url string) {
 		}
 	}()
 	return "http://" + l.Addr().String()
-}
-
-// closedPort returns an address at which no server listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = gone.Close() }()
-	return gone.Addr().String()
 }
 
 // answers returns the URL of a server that answers every connection with a text.
@@ -86,7 +77,7 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 		url, proxy string
 		want       []string
 	}{
-		"no server":             {"http://" + closedPort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
+		"no server":             {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
 		"no such name":          {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
 		"closes":                {answers(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
 		"half a header":         {answers(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
@@ -107,7 +98,7 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 		"proxy, 503":            {far, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
 		"proxy, 301":            {far, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
 		"proxy, unknown status": {far, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
-		"proxy, no server":      {far, "http://" + closedPort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
+		"proxy, no server":      {far, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
 		"proxy, no such name":   {far, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
 		"proxy closes":          {far, answers(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
 		"proxy, no HTTP":        {far, answers(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},

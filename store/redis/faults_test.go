@@ -189,16 +189,10 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 }
 
 func TestClosedPortIsUnavailable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	s := faulty(t, "redis://"+addr)
+	s := faulty(t, "redis://127.0.0.1:"+storetest.FreePort(t))
 	unavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
 	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
-	_, err = s.Epoch(t.Context())
+	_, err := s.Epoch(t.Context())
 	unavailable(t, "epoch", err, redis.ErrDown)
 }
 

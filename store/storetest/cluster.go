@@ -49,11 +49,11 @@ func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster 
 	c := &Cluster{}
 	var buses []string
 	for range nodes {
-		bus := freePort(t)
+		bus := FreePort(t)
 		buses = append(buses, bus)
 		options := append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"}, args...)
 		if s != nil {
-			port := freePort(t)
+			port := FreePort(t)
 			c.tls = append(c.tls, net.JoinHostPort("127.0.0.1", port))
 			options = append(options, s.Args(port, "yes")...)
 		}

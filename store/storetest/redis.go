@@ -53,8 +53,8 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 		t.Fatal("redis-server is not installed: ", err)
 	}
 	var last error
-	for range 5 { // another process may take the port between freePort and Start
-		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", freePort(t)), t.TempDir()
+	for range 5 { // another process may take the port between FreePort and Start
+		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", FreePort(t)), t.TempDir()
 		if last = r.Start(); last == nil {
 			t.Cleanup(r.Kill)
 			return r
@@ -183,18 +183,6 @@ func (r *Redis) password() string {
 func (r *Redis) dial() (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
-}
-
-// freePort returns a port without a listener.
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing came in
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // Monitor records every command that reaches the server, except commands of scripts, until the

@@ -38,7 +38,7 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.Redis = &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: filepath.Dir(path), config: path}
+	g.Redis = &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
 	if err := g.Start(); err != nil {
 		t.Fatal("the Sentinel does not start: ", err)
 	}
@@ -57,7 +57,7 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	t.Helper()
 	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
 	host, port, _ := net.SplitHostPort(addr)
-	tlsPort := freePort(t)
+	tlsPort := FreePort(t)
 	path := filepath.Join(t.TempDir(), "sentinel.conf")
 	conf := fmt.Sprintf("user %s on >%s %s\nsentinel monitor fleet %s %s 1\nsentinel auth-pass fleet %s\ntls-replication yes\n"+
 		"tls-port %s\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients yes\n",
@@ -65,7 +65,7 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel := &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: filepath.Dir(path), config: path}
+	sentinel := &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
 	if err := sentinel.Start(); err != nil {
 		t.Fatal("the Sentinel does not start: ", err)
 	}

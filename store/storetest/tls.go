@@ -97,7 +97,7 @@ func (s *Secrets) Args(port, clients string) []string {
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
-	port := freePort(t)
+	port := FreePort(t)
 	return StartRedis(t, append(s.Args(port, clients), args...)...), net.JoinHostPort("127.0.0.1", port)
 }
 
