@@ -339,7 +339,7 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 		}
 		r.be.hook = nil
 		done, err := r.be.backend.Settle(r.ctx(), []session.Settlement{{
-			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.Under(a.Reward, a.Closing()),
+			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.UnderDefinition(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("the settlement of the other replica: got %v, error %v, want accepted", done, err)

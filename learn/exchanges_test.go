@@ -92,7 +92,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 			return r
 		}, 3},
 		"a delivery that is repeated": {1 << 20, func(r *rig) *rig {
-			r.Note(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
+			r.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
 			r.be.failNext("join", 1, errDown) // the exchanges are stored before parked feedback joins
 			return r
 		}, 3},

@@ -16,9 +16,9 @@ const (
 	CloseBatch     = closeBatch
 	CorrectEvery   = correctEvery
 	UnsampledEvery = unsampledEvery
-	TenantsMost    = maxTenants
+	MaxTenants     = maxTenants
 	TenantIdle     = tenantIdle
-	TenantsKept    = minTenants
+	MinTenants     = minTenants
 	TenantStep     = tenantStep
 )
 
@@ -81,11 +81,13 @@ func CloseTick(age time.Duration) time.Duration {
 	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeEvery()
 }
 
-// Under returns deltas with their keys in the namespace of a reward definition.
-func Under(definition string, ds []trial.Delta) []trial.Delta { return underDefinition(definition, ds) }
+// UnderDefinition returns deltas with their keys in the namespace of a reward definition.
+func UnderDefinition(definition string, ds []trial.Delta) []trial.Delta {
+	return underDefinition(definition, ds)
+}
 
-// Own returns the deltas in the namespace of a reward definition.
-func Own(definition string, ds []trial.Delta) []trial.Delta {
+// OfDefinition returns the deltas in the namespace of a reward definition.
+func OfDefinition(definition string, ds []trial.Delta) []trial.Delta {
 	own, _ := ofDefinition(definition, ds)
 	return own
 }

@@ -173,7 +173,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			})
 			for _, name := range []string{"bad", "good"} {
 				id := r.begin(tenantA, name, picked(true))
-				r.Note(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: r.clk.now()})
+				r.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: r.clk.now()})
 				r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
 			r.record()

@@ -418,7 +418,7 @@ func (r *rig) counter(scope, field string) float64 {
 		r.t.Fatal(err)
 	}
 	sum := 0.0
-	for _, d := range learn.Own(r.Definition(), list) {
+	for _, d := range learn.OfDefinition(r.Definition(), list) {
 		if d.Key.Scope == scope && d.Key.Field == field {
 			sum += float64(d.Value) / trial.One
 		}

@@ -25,8 +25,8 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 		}
 	}
 	r.Tidy(r.ctx())
-	if n := r.TenantsInMemory(); n > learn.TenantsMost {
-		t.Errorf("got %d tenants in memory, want at most %d", n, learn.TenantsMost)
+	if n := r.TenantsInMemory(); n > learn.MaxTenants {
+		t.Errorf("got %d tenants in memory, want at most %d", n, learn.MaxTenants)
 	}
 	if held, _ := r.Holds(tenantA); held {
 		t.Fatal("the first tenant is in memory, want it removed")
@@ -65,7 +65,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	if held, read := r.Holds(tenantA); !held || !read {
 		t.Fatal("the only tenant left memory: its next request would start from the priors")
 	}
-	for i := range learn.TenantsKept {
+	for i := range learn.MinTenants {
 		r.Beliefs(fmt.Sprint("tenant", i))
 	}
 	idle()
@@ -86,7 +86,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	const tenants = learn.TenantsMost
+	const tenants = learn.MaxTenants
 	for i := range tenants {
 		r.Beliefs(fmt.Sprint("tenant", i))
 	}
@@ -107,5 +107,5 @@ func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 	r.clk.add(learn.TenantIdle - 3*time.Second)
 	r.Tidy(r.ctx())
 	same(t, "checked tenants after the idle time", r.CheckedSince(begin), 1)
-	same(t, "tenants in memory", r.TenantsInMemory(), learn.TenantsKept)
+	same(t, "tenants in memory", r.TenantsInMemory(), learn.MinTenants)
 }

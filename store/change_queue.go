@@ -64,9 +64,9 @@ func (w *changeQueue) requeueRow(ses *Session) {
 	w.Release(ses, Decided)
 }
 
-// Note adds keys. Feedback finds the sessions of the keys at once in this process, and after the
+// AddEchoes adds keys. Feedback finds the sessions of the keys at once in this process, and after the
 // delivery in other replicas and after a restart.
-func (w *changeQueue) Note(echoes ...session.Echo) {
+func (w *changeQueue) AddEchoes(echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.echoes) < maxEchoes {

@@ -287,7 +287,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				if held {
 					r.store.HoldKeys(fmt.Sprint(i), list...)
 				} else {
-					r.store.Note(list...)
+					r.store.AddEchoes(list...)
 				}
 			}
 			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()}
@@ -295,7 +295,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				if held {
 					r.store.HoldKeys("late", late)
 				} else {
-					r.store.Note(late)
+					r.store.AddEchoes(late)
 				}
 			}
 			add()

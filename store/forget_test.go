@@ -23,7 +23,7 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 	x := exchange(tenant, name, 1, r.clock.now())
 	x.Reply.Text = "It is in " + word + "."
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
-	r.store.Note(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
+	r.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
 	r.deliver()
 	e := score("f", 1, 1)
 	e.Comment = "Not " + word

@@ -604,7 +604,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 
 // note adds a key of a session.
 func (r *rig) note(key session.EchoKey, id session.ID) {
-	r.store.Note(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
+	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
 }
 
 // postFeedback posts feedback on a known session.

@@ -219,9 +219,9 @@ func (s *Store) Abandon(b *TurnStart) { s.inbox.Abandon(b) }
 // exchanges is full, Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// Note records echo keys. Feedback finds the sessions of the keys at once in this process, and after
+// AddEchoes records echo keys. Feedback finds the sessions of the keys at once in this process, and after
 // the next delivery in other replicas.
-func (s *Store) Note(echoes ...session.Echo) { s.changes.Note(echoes...) }
+func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
 // HoldKeys is like Note, for the keys of a request whose exchange is not judged yet: the keys are
 // written after ReleaseKeys.

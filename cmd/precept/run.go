@@ -265,7 +265,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	}
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
-		Tools: inv.tools, Config: &own, Source: source, Console: log, Within: true,
+		Tools: inv.tools, Config: &own, Source: source, Console: log, Embedded: true,
 		Ready: func(data, _ string) { ready <- data },
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))

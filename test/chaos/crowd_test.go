@@ -167,7 +167,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	for range 2 * most {
 		l.Send(t.Context(), p.Data)
 	}
-	l.All()
+	l.Answered()
 	n := answered.Load() + 2*most
 	p.Eventually("all in the store", func() bool { return harness.Doctor(t, dir).Stored == n })
 	p.Stop()

@@ -43,7 +43,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	if len(sure) < 50 {
 		t.Fatalf("got %d requests that ended early enough before a kill, want at least 50", len(sure))
 	}
-	l.All()
+	l.Answered()
 	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
 	p.Stop()
@@ -135,10 +135,10 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
 		l.Start(ctx, p.Data, 4)()
 		stop()
-		p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
+		p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 		p.Kill()
 	}
-	answered := int64(l.All())
+	answered := int64(l.Answered())
 	before := harness.Doctor(t, dir, "--store-url", nowhere)
 	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
 		t.Fatalf("before the start: got %+v, want %d admitted, none stored, and the trouble named", before, answered)

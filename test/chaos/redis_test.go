@@ -28,7 +28,7 @@ func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harne
 // whole checks that every answered request is in the store exactly once, and that the log is short.
 func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
-	n := l.All()
+	n := l.Answered()
 	// Exchanges that wait in memory because of the full disk do not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
@@ -96,12 +96,12 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 				return
 			}
 			l := played(t, p, func(*harness.Load) {})
-			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.All()) })
+			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.Answered()) })
 			p.Drained(dir)
 			p.Kill()
 			empty(l)
 			p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
-			p.Eventually("all of it", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.All() })
+			p.Eventually("all of it", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.Answered() })
 			whole(t, p, dir, server.URL(), l)
 		})
 	}
@@ -133,7 +133,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
-	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.All()) })
+	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}

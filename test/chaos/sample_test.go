@@ -107,7 +107,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breaks func() (mends func
 	closes(t, p, 1)
 	stop()
 	wait()
-	t.Logf("%d answered", l.All())
+	t.Logf("%d answered", l.Answered())
 }
 
 // A database that is locked for longer than a write waits, while sessions close, loses no sample.
@@ -164,7 +164,7 @@ func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 			for range 20 {
 				l.Send(t.Context(), p.Data)
 			}
-			l.All()
+			l.Answered()
 			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		}
 		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })

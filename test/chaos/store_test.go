@@ -61,7 +61,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	l.WaitForMore(40)
 	stop()
 	wait()
-	n := l.All()
+	n := l.Answered()
 	d := p.Drained(dir)
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
@@ -106,7 +106,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	d = p.Drained(dir)
 	run(p, func() {})
 	p.Stop()
-	l.All()
+	l.Answered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
 		t.Fatalf("the garbage was not set aside: %v %v", aside, err)
@@ -131,14 +131,14 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		return l
 	}
 	p := harness.Serve(t, dir, model.URL)
-	n := run(p).All()
+	n := run(p).Answered()
 	p.Stop()
 	disk.ReadOnly(t, true)
 	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	p.Data = line.FindStringSubmatch(p.Log.String())[1]
-	if run(p).All() == 0 {
+	if run(p).Answered() == 0 {
 		t.Error("the server answered no request")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
@@ -150,7 +150,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	p.Stop()
 	disk.ReadOnly(t, false)
 	p = harness.Serve(t, dir, model.URL)
-	n += run(p).All()
+	n += run(p).Answered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("got %+[2]v, want Stored and Admitted = %[1]d, the number of requests that were answered while the directory was writable", n, d)
@@ -177,7 +177,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	p.Eventually("capture", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
 	stop()
 	wait()
-	n := l.All()
+	n := l.Answered()
 	// Exchanges that wait in memory for a full disk do not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
@@ -214,8 +214,8 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		for range 5 {
 			l.Send(t.Context(), p.Data)
 		}
-		if l.All() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("got %d answers and %d warnings, want 5, at most 10, and the line \"runs from memory\":\n%s", l.All(), countWarnings(p), p.Log.String())
+		if l.Answered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
+			t.Errorf("got %d answers and %d warnings, want 5, at most 10, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
 		disk.Free(t)
@@ -226,7 +226,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	for range 5 {
 		l.Send(t.Context(), p.Data)
 	}
-	n := l.All()
+	n := l.Answered()
 	p.Drained(dir)
 	p.Stop()
 	startOnFullDisk(dir)

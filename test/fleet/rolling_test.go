@@ -131,8 +131,8 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	loaded, end := context.WithCancel(ctx)
 	wait := l.Start(loaded, "", 6)
 	for i, dir := range dirs {
-		before := l.All()
-		harness.Eventually(t, "requests", func() bool { return l.All() > before+20 })
+		before := l.Answered()
+		harness.Eventually(t, "requests", func() bool { return l.Answered() > before+20 })
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
 		if code := old.Exit(); code != harness.ExitDone {
@@ -143,12 +143,12 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		b.set(fleet[i].Data, true)
 		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
 	}
-	before := l.All()
-	harness.Eventually(t, "requests", func() bool { return l.All() > before+20 })
+	before := l.Answered()
+	harness.Eventually(t, "requests", func() bool { return l.Answered() > before+20 })
 	end()
 	wait()
 
-	n := l.All()
+	n := l.Answered()
 	have := map[string]int{}
 	harness.Eventually(t, "a sample of each", func() bool {
 		out, _, _ := harness.Verb(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])

@@ -132,8 +132,8 @@ func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	return requests
 }
 
-// All returns the number of successful requests.
-func (l *Load) All() int {
+// Answered returns the number of successful requests. A failed request is an error of the test.
+func (l *Load) Answered() int {
 	l.t.Helper()
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -38,7 +38,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	}
 	s.effective.Store(s.cfg)
 	notes := s.cfg.DataDir
-	if s.options.Within {
+	if s.options.Embedded {
 		notes = ""
 	}
 	v := s.services

@@ -227,7 +227,7 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 	for _, key := range []string{"listen", "admin.listen"} {
 		data := filepath.Join(t.TempDir(), "data")
 		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
-		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
+		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
 			t.Errorf(`%s: got %v, want an error with the prefix %q and with "choose another"`, key, err, key+": ")
 		}

@@ -59,9 +59,9 @@ type Options struct {
 	// PollOnly finds changed lessons by polling alone, because a bubble of testing/synctest cannot wait
 	// for file events of the kernel.
 	PollOnly bool
-	// Within is true for a server inside another program, such as a test or the demo: the server receives no
+	// Embedded is true for a server inside another program, such as a test or the demo: the server receives no
 	// signals and writes no run.json.
-	Within bool
+	Embedded bool
 	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil: not written.
 	Addresses io.Writer
 	// UserRunFile is the path of the run file of this user, which verbs in other folders read; "" for none.
@@ -114,7 +114,7 @@ func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, erro
 // Rules returns the registered sections of rules files that are in effect in the running server.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
-// Run serves until ctx ends or, if Within is false, a signal arrives. Run
+// Run serves until ctx ends or, if Embedded is false, a signal arrives. Run
 // opens the listeners before everything else, so that a start on a taken port does not touch the data directory.
 // Every step of the start registers its stop on the onStop stack; the stack also rolls back a start
 // that failed halfway.

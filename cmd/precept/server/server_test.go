@@ -64,7 +64,7 @@ type runningServer struct {
 func outside() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
 // starts runs a server in this process with its own ports and directories. The server ignores
-// signals unless change sets Within to false.
+// signals unless change sets Embedded to false.
 func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
@@ -74,7 +74,7 @@ func starts(t *testing.T, source *server.Source, change ...func(*server.Options)
 	l := &runningServer{t: t, over: make(chan error, 1)}
 	ready := make(chan [2]string, 1)
 	o := server.Options{
-		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Within: true,
+		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Embedded: true,
 		Ready: func(data, admin string) { ready <- [2]string{data, admin} },
 	}
 	for _, c := range change {
@@ -148,7 +148,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true})
+	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
 		t.Errorf("a third server on the directory of the first gives the error %v, want an error that names %s", err, cfg.DataDir)
 	}

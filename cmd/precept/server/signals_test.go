@@ -16,7 +16,7 @@ import (
 )
 
 // handleSignals lets a server handle the signals of the process.
-func handleSignals(o *server.Options) { o.Within = false }
+func handleSignals(o *server.Options) { o.Embedded = false }
 
 // signalled sends a signal to this process for the server.
 func signalled(t *testing.T, s os.Signal) {

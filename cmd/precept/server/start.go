@@ -24,7 +24,7 @@ import (
 // then what setup opened.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
 	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
-	if !s.options.Within {
+	if !s.options.Embedded {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(stop)
@@ -59,7 +59,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	running.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	// Serve the data listener.
-	if !s.options.Within {
+	if !s.options.Embedded {
 		s.onStop("run.json", func() error {
 			removeRunFile(s.cfg.DataDir)
 			removeUserRunFile(s.options.UserRunFile)
@@ -79,7 +79,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
 	err := s.waitForStop(ctx, stop, reload, changed, failed)
 
-	if !s.options.Within {
+	if !s.options.Embedded {
 		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
 	}
 	err = errors.Join(err, s.stop())
@@ -130,7 +130,7 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
 	}
 	file := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
-	if !s.options.Within {
+	if !s.options.Embedded {
 		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
 			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}

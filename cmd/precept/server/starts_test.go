@@ -176,7 +176,7 @@ func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 	cfg := loaded(t, source)
 	tools := outside()
 	tools.Random = panicking{}
-	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Within: true}).Run(t.Context())
+	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
 		t.Errorf("the start ended with %v, want the panic of the test and the request for a report", err)
 	}
