@@ -151,15 +151,15 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, wal := os.Stat(path + "-wal"); errors.Is(wal, fs.ErrNotExist) { // without write access to the directory, SQLite reads only with immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without write access to the directory, SQLite reads only with immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}
 	return a, err
 }
 
-// readAccount reads the account in the file at path. running reports that a process writes the file:
-// its turns in progress are then not incomplete.
+// readAccount reads the account in the file at path. running reports that a process has the file
+// open, so turns in progress count as spooled.
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
 	path, err = filepath.Abs(path) // a URI with a relative path would name a host

@@ -14,8 +14,8 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit and salvageTries bound the search for readable rows after an unreadable row, by time
-	// and by sequence numbers.
+	// salvageLimit is the time after which salvageRows gives up among unreadable rows, and salvageTries the
+	// number of unreadable sequence numbers in a row after which salvageRows gives up.
 	salvageLimit = time.Second
 	salvageTries = 50_000
 )
@@ -111,8 +111,8 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 	b.storedCounts = counts{}
 	err = b.transact(func() error {
 		if oldErr == nil {
-			for _, copyTable := range []string{"meta", "optout_marks"} {
-				_ = copyRows(old, b.writer, copyTable) // unreadable marks are lost
+			for _, table := range []string{"meta", "optout_marks"} {
+				_ = copyRows(old, b.writer, table) // unreadable marks are lost
 			}
 			_ = copyOpenTurns(old, b.writer, begun)
 			_ = copyPosts(old, b.writer) // unreadable posts are lost

@@ -29,8 +29,8 @@ func prose(n int) []byte {
 	return b[:n]
 }
 
-// BenchmarkExchange is the cost of an exchange: its row, with the row of its session and its echoes
-// (740 more bytes), is appended in batches of 50 ms, delivered and released each second.
+// BenchmarkExchange measures the cost of one exchange. A flush has the exchanges of 50 ms at a rate per
+// second, each with 740 more bytes for the record of its session. After 20 flushes the rows are released.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {
@@ -58,7 +58,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// A start with 256 MiB in the queue, and reading them.
+// BenchmarkRecovery measures how long opening and reading a queue of 256 MiB take.
 func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}

@@ -16,8 +16,8 @@ import (
 
 const childFlag = "outbox-child"
 
-// child appends, ships and releases until the parent kills it. child prints the number of each row
-// that Append has acknowledged.
+// child appends, delivers and releases rows until the parent kills the process. child prints the
+// sequence number of the last row of each acknowledged flush.
 func child(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -27,12 +27,12 @@ func child(dir string) {
 	}
 	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, Damaged: fail})
 	fail(err)
-	_, end := q.Delivered()
+	_, sequence := q.Delivered()
 	for i := 0; ; i++ {
 		var f outbox.Flush
 		for range 5 {
-			end++
-			f.Rows = append(f.Rows, row("default", 1, fmt.Sprint(end, strings.Repeat(" text", 300))))
+			sequence++
+			f.Rows = append(f.Rows, row("default", 1, fmt.Sprint(sequence, strings.Repeat(" text", 300))))
 		}
 		f.Stubs = []outbox.Stub{{ID: fmt.Sprint("turn ", i), Tenant: "default", Document: []byte("stub")}}
 		if i > 0 {
@@ -42,15 +42,15 @@ func child(dir string) {
 		fail(err)
 		fmt.Println(last)
 		if i%3 == 2 {
-			to, _ := q.Delivered()
-			rows, err := q.Read(to, math.MaxInt64, 4<<10)
+			delivered, _ := q.Delivered()
+			rows, err := q.Read(delivered, math.MaxInt64, 4<<10)
 			fail(err)
-			sum := int64(0)
+			exchanges := int64(0)
 			for _, r := range rows {
-				sum += r.Exchanges
+				exchanges += r.Exchanges
 			}
-			q.Advance(rows[len(rows)-1].Sequence, sum, nil)
-			fail(q.Release(to))
+			q.Advance(rows[len(rows)-1].Sequence, exchanges, nil)
+			fail(q.Release(delivered))
 		}
 		if i%50 == 0 {
 			fail(q.Tidy())
@@ -81,25 +81,25 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		must(t, err)
 		balanced(t, before)
 		q := open(t, dir)
-		same(t, "damage", len(q.damages), 0)
+		same(t, "reported damages", len(q.damages), 0)
 		after := q.Account()
 		balanced(t, after)
-		same(t, "admitted", after.Admitted, before.Admitted)
-		same(t, "incomplete", after.Incomplete, before.Incomplete)
-		to, end := q.Delivered()
-		if end < acknowledged {
-			t.Fatalf("round %d: the last row is %[3]d, want at least %[2]d as acknowledged", round, acknowledged, end)
+		same(t, "admitted exchanges after the restart", after.Admitted, before.Admitted)
+		same(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
+		delivered, last := q.Delivered()
+		if last < acknowledged {
+			t.Fatalf("round %d: the last row is %d, want at least %d as acknowledged", round, last, acknowledged)
 		}
-		rows, err := q.Read(to, math.MaxInt64, 1<<30)
+		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
-		sum := int64(0)
+		exchanges := int64(0)
 		for i, r := range rows {
-			if r.Sequence != to+int64(i)+1 {
-				t.Fatalf("round %d: got row %d, want %d", round, r.Sequence, to+int64(i)+1)
+			if want := delivered + int64(i) + 1; r.Sequence != want {
+				t.Fatalf("round %d: undelivered row %d has the sequence number %d, want %d", round, i, r.Sequence, want)
 			}
-			sum += r.Exchanges
+			exchanges += r.Exchanges
 		}
-		same(t, "spooled", after.Spooled, sum)
+		same(t, "spooled exchanges after the restart", after.Spooled, exchanges)
 		must(t, q.Close())
 	}
 }

@@ -92,8 +92,8 @@ type Options struct {
 	// Tenants reports that several tenants share the queue; see Refuses.
 	Tenants bool
 	Now     func() time.Time
-	// Damaged is called with a message for the operator when a file is set aside. Damaged must not
-	// block.
+	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
+	// account counts. Damaged must not block.
 	Damaged func(err error)
 }
 
@@ -177,7 +177,7 @@ func (b *Outbox) load() error {
 		return err
 	}
 	b.storedCounts = b.counts.clone()
-	boot, err := b.meta("boot")
+	bootBefore, err := b.meta("boot")
 	if err != nil {
 		return err
 	}
@@ -198,11 +198,11 @@ func (b *Outbox) load() error {
 				return err
 			}
 		}
-		if now := BootID(); boot != now || now == "" {
+		if boot := BootID(); bootBefore != boot || boot == "" {
 			if err := b.rewind(); err != nil {
 				return err
 			}
-			if err := b.setMeta("boot", now); err != nil {
+			if err := b.setMeta("boot", boot); err != nil {
 				return err
 			}
 		}

@@ -36,7 +36,7 @@ type queue struct {
 	damages []string // reported damage
 }
 
-// open opens the outbox of a directory with room for 1 GiB.
+// open opens the outbox of a directory with a quota of 1 GiB.
 func open(t testing.TB, dir string) *queue {
 	t.Helper()
 	q, err := tryOpen(t, dir, 1<<30)
@@ -46,7 +46,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
-// tryOpen opens the outbox of a directory, and records reported damages.
+// tryOpen opens the outbox of a directory with a quota in bytes, and records reported damages.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -87,7 +87,7 @@ func (q *queue) rows(texts ...string) int64 {
 	return q.append(f)
 }
 
-// texts returns the documents after a sequence number.
+// texts returns the documents of the rows after a sequence number, joined by spaces.
 func (q *queue) texts(after int64) string {
 	q.t.Helper()
 	var out []string
@@ -106,8 +106,8 @@ func (q *queue) texts(after int64) string {
 	}
 }
 
-// account prints an account: admitted = stored + spooled + incomplete + dropped.
-func account(a outbox.Account) string {
+// format returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
+func format(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
 		text += fmt.Sprint(" + ", a.Dropped)
@@ -115,14 +115,23 @@ func account(a outbox.Account) string {
 	return text
 }
 
-// dead returns the account of the file, as a new process reads it after a crash.
-func (q *queue) dead() string {
+// sameAccount fails the test if the formatted account got differs from want; moment says when or where
+// the account was read.
+func sameAccount(t testing.TB, moment string, got outbox.Account, want string) {
+	t.Helper()
+	if format(got) != want {
+		t.Errorf("account %s: got %s, want %s (admitted = stored + spooled + incomplete + dropped)", moment, format(got), want)
+	}
+}
+
+// accountInFile returns the account of the file, as a new process reads the account after a crash.
+func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(pathIn(q.dir), false)
 	if err != nil {
 		q.t.Fatal(err)
 	}
-	return account(a)
+	return a
 }
 
 // same fails the test if got and want differ; subject names the compared value in the message.
@@ -133,7 +142,7 @@ func same[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// must ends the test on the first error.
+// must ends the test if one of errs is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -158,17 +167,17 @@ func TestRowsComeBackInOrderUntilTheyAreReleased(t *testing.T) {
 	q.rows("a", "b")
 	second := q.rows("c")
 	q.rows("d")
-	same(t, "all", q.texts(0), "a b c d")
-	same(t, "texts after the second flush", q.texts(second), "d")
+	same(t, "rows before a release", q.texts(0), "a b c d")
+	same(t, "rows after the second flush", q.texts(second), "d")
 	q.Advance(second, 3, nil)
 	must(t, q.Release(second))
-	same(t, "left", q.texts(0), "d")
+	same(t, "rows after the release", q.texts(0), "d")
 	must(t, q.Close())
 	q = open(t, q.dir)
-	same(t, "after a restart", q.texts(0), "d")
-	to, end := q.Delivered()
-	same(t, "delivered", to, second)
-	same(t, "end", end, second+1)
+	same(t, "rows after a restart", q.texts(0), "d")
+	delivered, last := q.Delivered()
+	same(t, "last delivered row", delivered, second)
+	same(t, "last row", last, second+1)
 }
 
 func TestSequenceNumbersNeverStartOver(t *testing.T) {
@@ -178,34 +187,34 @@ func TestSequenceNumbersNeverStartOver(t *testing.T) {
 	q.Advance(last, 2, nil)
 	must(t, q.Release(last), q.Close())
 	q = open(t, q.dir)
-	same(t, "the next", q.rows("c"), last+1)
+	same(t, "sequence number of the first row after a restart", q.rows("c"), last+1)
 }
 
-func TestReadReturnsABoundedNumberOfBytes(t *testing.T) {
+func TestReadEndsWithTheRowThatReachesTheByteLimit(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
 	rows, err := q.Read(0, math.MaxInt64, 1000)
-	same(t, "rows", len(rows), 2)
+	same(t, "rows of 600 bytes at a limit of 1000", len(rows), 2)
 	must(t, err)
 	rows, err = q.Read(rows[1].Sequence, math.MaxInt64, 1)
-	same(t, "at least one", len(rows), 1)
+	same(t, "rows of 600 bytes at a limit of 1", len(rows), 1)
 	must(t, err)
 }
 
-func TestEveryEndOfATurnIsCountedOnce(t *testing.T) {
+func TestEachExchangeIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	begin := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
+	inProgress := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
 		flushes          []outbox.Flush
 		running, crashed string
 	}{
-		"kept at once":       {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
-		"under way":          {[]outbox.Flush{begin}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
-		"begun and kept":     {[]outbox.Flush{begin, {Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
-		"begun and dropped":  {[]outbox.Flush{begin, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
-		"dropped":            {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
-		"ended, never begun": {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"in progress":            {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
+		"stub, then a row":       {[]outbox.Flush{inProgress, {Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"stub, then dropped":     {[]outbox.Flush{inProgress, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
+		"dropped without a stub": {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
+		"ended without a stub":   {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -214,31 +223,31 @@ func TestEveryEndOfATurnIsCountedOnce(t *testing.T) {
 			for _, f := range tc.flushes {
 				q.append(f)
 			}
-			same(t, "running", account(q.Account()), tc.running)
+			sameAccount(t, "before a crash", q.Account(), tc.running)
 			q = open(t, q.crashed())
-			same(t, "after a crash", account(q.Account()), tc.crashed)
-			same(t, "in the file", q.dead(), tc.crashed)
+			sameAccount(t, "after a crash", q.Account(), tc.crashed)
+			sameAccount(t, "in the file after a crash", q.accountInFile(), tc.crashed)
 		})
 	}
 }
 
-func TestTurnsUnderWayAtACrashBecomeStubs(t *testing.T) {
+func TestTurnsInProgressAtACrashBecomeRowsOfKindStub(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // a crash and two restarts: one report
+	for range 3 { // three crashes, each with a restart, still give one row for the stub
 		q = open(t, q.crashed())
-		same(t, "rows", q.texts(0), "whole stub")
+		same(t, "rows after a crash", q.texts(0), "whole stub")
 	}
 	rows, err := q.Read(1, math.MaxInt64, 1)
 	must(t, err)
-	same(t, "kind", rows[0].Kind, outbox.KindStub)
-	same(t, "session", rows[0].Session, outbox.SessionID{7})
+	same(t, "kind of the stub's row", rows[0].Kind, outbox.KindStub)
+	same(t, "session of the stub's row", rows[0].Session, outbox.SessionID{7})
 	q.Advance(2, 1, nil)
-	same(t, "delivered", account(q.Account()), "2 = 1 + 0 + 1")
+	sameAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
-func TestRowsLostByTheStoreAreUndelivered(t *testing.T) {
+func TestRewindMakesTheRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a", "b")
@@ -246,28 +255,28 @@ func TestRowsLostByTheStoreAreUndelivered(t *testing.T) {
 	must(t, q.Release(1))
 	q.rows("c")
 	q.Advance(3, 1, map[string]int64{"bad": 1})
-	same(t, "before", account(q.Account()), "3 = 2 + 0 + 0 + map[bad:1]")
+	sameAccount(t, "before Rewind", q.Account(), "3 = 2 + 0 + 0 + map[bad:1]")
 	must(t, q.Rewind())
-	to, end := q.Delivered()
-	same(t, "delivered", to, 1)
-	same(t, "end", end, 3)
-	same(t, "again", q.texts(to), "b c")
+	delivered, last := q.Delivered()
+	same(t, "last delivered row", delivered, 1)
+	same(t, "last row", last, 3)
+	same(t, "undelivered rows", q.texts(delivered), "b c")
 }
 
-func TestProgressIsInTheFileWithTheNextWrite(t *testing.T) {
+func TestAdvanceIsInTheFileAfterTheNextWrite(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a")
 	q.Advance(1, 1, nil)
-	same(t, "not yet", q.dead(), "1 = 0 + 1 + 0")
+	sameAccount(t, "in the file after Advance", q.accountInFile(), "1 = 0 + 1 + 0")
 	q.rows("b")
-	same(t, "with the next flush", q.dead(), "2 = 1 + 1 + 0")
+	sameAccount(t, "in the file after the next flush", q.accountInFile(), "2 = 1 + 1 + 0")
 	q.Advance(2, 1, nil)
 	must(t, q.Release(0))
-	same(t, "with a release", q.dead(), "2 = 2 + 0 + 0")
+	sameAccount(t, "in the file after a release", q.accountInFile(), "2 = 2 + 0 + 0")
 }
 
-func TestQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
+func TestQuotaRefusesExchangesAndTakesRowsWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	q, err := tryOpen(t, t.TempDir(), 256<<10)
 	must(t, err)
@@ -278,29 +287,29 @@ func TestQuotaDropsExchangesAndKeepsSessions(t *testing.T) {
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
 		t.Fatalf("after %d rows: got error %v, want outbox.ErrQuota after at least 8", n, err)
 	}
-	known := row("default", 1, strings.Repeat("y", 16<<10))
-	known.Exchanges = 0
-	q.append(outbox.Flush{Rows: []outbox.Row{known}, Dropped: map[string]int64{"quota": 1}})
+	withoutExchange := row("default", 1, strings.Repeat("y", 16<<10))
+	withoutExchange.Exchanges = 0
+	q.append(outbox.Flush{Rows: []outbox.Row{withoutExchange}, Dropped: map[string]int64{"quota": 1}})
 	last := q.rows()
 	q.Advance(last, int64(n-1), nil)
 	must(t, q.Release(last))
 	q.rows("there is room again")
-	same(t, "account", account(q.Account()), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
+	sameAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
-// text reports which files of the directory hold a text.
-func (q *queue) text(what string) (in []string) {
+// filesWith returns the names of the directory's files that hold a text.
+func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)
 	must(q.t, err)
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(q.dir, e.Name()))
 		must(q.t, err)
-		if bytes.Contains(b, []byte(what)) {
-			in = append(in, e.Name())
+		if bytes.Contains(b, []byte(text)) {
+			names = append(names, e.Name())
 		}
 	}
-	return in
+	return names
 }
 
 func TestForgottenTextLeavesTheFiles(t *testing.T) {
@@ -317,11 +326,19 @@ func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	}
 	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "theirs", Document: []byte("zanzibar")}}})
 	must(t, q.Forget("theirs", nil), q.Forget("ours", []outbox.SessionID{{2}}), q.Forget("ours", []outbox.SessionID{}), q.Tidy())
-	same(t, "files with the tenant's text", fmt.Sprint(q.text("zanzibar")), "[]")
-	same(t, "files with the session's text", fmt.Sprint(q.text("comoros")), "[]")
-	same(t, "files with the other text", fmt.Sprint(q.text("madagascar")), "[outbox.db]")
-	same(t, "account", account(q.Account()), "121 = 30 + 91 + 0")
-	same(t, "rows without text", strings.Count(q.texts(30)+" ", "  ") > 50, true)
+	same(t, "files with the text of the tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	same(t, "files with the text of the session", fmt.Sprint(q.filesWith("comoros")), "[]")
+	same(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	sameAccount(t, "after Forget", q.Account(), "121 = 30 + 91 + 0")
+	undelivered, err := q.Read(30, math.MaxInt64, 1<<30)
+	must(t, err)
+	forgotten := 0
+	for _, r := range undelivered {
+		if r.Kind == outbox.KindForgotten && len(r.Document) == 0 {
+			forgotten++
+		}
+	}
+	same(t, "undelivered rows without text", forgotten, 60)
 }
 
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
@@ -331,8 +348,8 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Document: []byte("zanzibar")}, {ID: "y", Document: []byte("madagascar")}}})
 	q.append(outbox.Flush{Ended: []string{"x"}, Dropped: map[string]int64{"opted_out": 1}, Scrub: true})
 	must(t, q.Tidy())
-	same(t, "files", fmt.Sprint(q.text("zanzibar")), "[]")
-	same(t, "files with the other", fmt.Sprint(q.text("madagascar")), "[outbox.db]")
+	same(t, "files with the opted-out text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	same(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
 func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
@@ -351,7 +368,7 @@ func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
 	}
 }
 
-func TestMarksKeepOrderAndBound(t *testing.T) {
+func TestKeepMarksDeletesTheOldestMarks(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 1, Items: 2}, {Name: 1 << 63, Turns: 3, Items: 4}}, 2))
@@ -367,7 +384,7 @@ func TestNotesSurviveAReopening(t *testing.T) {
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	same(t, "note", note, "b")
+	same(t, "note epoch after a reopening", note, "b")
 }
 
 func TestAccountIsReadDuringWrites(t *testing.T) {
@@ -379,7 +396,7 @@ func TestAccountIsReadDuringWrites(t *testing.T) {
 		for last := int64(0); ; {
 			a, err := outbox.ReadAccount(pathIn(q.dir), true)
 			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
-				t.Errorf("after %d: got %+v, error %v, want the account balanced and no count lower", last, a, err)
+				t.Errorf("after an account with %d admitted exchanges: got %+v, error %v, want a balanced account with at least as many", last, a, err)
 				return
 			}
 			last = a.Admitted
@@ -407,14 +424,14 @@ func TestAccountIsReadByARelativePath(t *testing.T) {
 	t.Chdir(filepath.Dir(dir))
 	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(pathIn(dir))), false)
 	must(t, err)
-	same(t, "account", account(a), "2 = 0 + 2 + 0")
+	sameAccount(t, "by a relative path", a, "2 = 0 + 2 + 0")
 }
 
 func TestAccountOfAMissingFileIsZero(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
 	must(t, err)
-	same(t, "account", account(a), "0 = 0 + 0 + 0")
+	sameAccount(t, "of a missing file", a, "0 = 0 + 0 + 0")
 }
 
 func TestForeignFileIsSetAside(t *testing.T) {
@@ -423,16 +440,16 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
 	q := open(t, dir)
 	q.rows("a")
-	same(t, "rows", q.texts(0), "a")
+	same(t, "rows of the new file", q.texts(0), "a")
 	same(t, "reported damages", len(q.damages), 1)
-	same(t, "files with the letter", len(q.text("this is a letter")), 1)
+	same(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
 	must(t, q.DeleteAside(time.Time{}))
-	same(t, "files with the letter, tidied", len(q.text("this is a letter")), 0)
+	same(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
-// A bit flips anywhere in the file: the queue opens, returns the intact rows and posts, and counts the
-// damaged rows.
-func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
+// After one flipped bit, 5000 cleared bytes or a truncation the file opens, returns only rows and posts of
+// feedback as they were appended, and counts the lost exchanges as damaged.
+func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	var want []string
@@ -468,8 +485,8 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: the damaged file does not open: %v", round, err)
 		}
-		to, _ := q.Delivered()
-		rows, err := q.Read(to, math.MaxInt64, 1<<30)
+		delivered, _ := q.Delivered()
+		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
@@ -483,13 +500,13 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 				t.Fatalf("round %d: post %d has the document %.60q, want a document that was appended", round, p.Number, p.Document)
 			}
 		}
-		same(t, "posts", q.PostCount(), int64(len(posts)))
+		same(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: got %+v with %d rows and the reported damages %v, want the account balanced", round, a, len(rows), q.damages)
+			t.Errorf("round %d: got %+v with %d rows and the reported damages %v, want a balanced account with one spooled exchange for each row", round, a, len(rows), q.damages)
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.damages) > 0 {
-			t.Logf("round %d: a bit cost %d rows: %v", round, 35-len(rows), q.damages)
+			t.Logf("round %d: one flipped bit cost %d rows, reported damages %v", round, 35-len(rows), q.damages)
 		}
 		q.rows("more")
 		must(t, q.Close())
@@ -510,9 +527,11 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 		t.Fatalf("after %d rows: got error %v, want outbox.ErrFull after at least 50", n, err)
 	}
 	disk.Fill(t, 0)
-	same(t, "account", account(q.Account()), fmt.Sprintf("%d = 0 + %d + 0", n, n))
+	sameAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
 	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
-	same(t, "still full", errors.Is(err, outbox.ErrFull), true)
+	if !errors.Is(err, outbox.ErrFull) {
+		t.Errorf("Append on a full disk: got error %v, want outbox.ErrFull", err)
+	}
 	for at := int64(10); at < n; at += 10 {
 		q.Advance(at, 10, nil)
 		if err := q.Release(at); err != nil {
@@ -522,8 +541,8 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	q.rows("there is room again")
 	rows, err := q.Read(0, math.MaxInt64, 1<<30)
 	must(t, err)
-	same(t, "the last", string(rows[len(rows)-1].Document), "there is room again")
-	same(t, "quick check", open(t, q.crashed()).dead(), q.dead())
+	same(t, "document of the last row", string(rows[len(rows)-1].Document), "there is room again")
+	sameAccount(t, "after a crash", open(t, q.crashed()).accountInFile(), format(q.accountInFile()))
 }
 
 func TestNewerFileIsRefused(t *testing.T) {

@@ -56,15 +56,15 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
-// Crowding returns the tenants with at least the given bytes of rows if these tenants together have most of the bytes
-// of all rows, and otherwise no tenant.
-func (b *Outbox) Crowding(least int64) (tenants []string) {
+// Crowding returns the tenants with at least minBytes of rows if these tenants together have at least half of the
+// bytes of all rows, and otherwise no tenant.
+func (b *Outbox) Crowding(minBytes int64) (tenants []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var large, all int64
 	for tenant, n := range b.shares.bytes {
 		all += n
-		if n >= least {
+		if n >= minBytes {
 			large += n
 			tenants = append(tenants, tenant)
 		}
