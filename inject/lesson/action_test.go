@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-const acted = `---
+const lookTwiceFile = `---
 schema: learning/v1
 slug: look-twice
 title: Look twice
@@ -24,15 +24,15 @@ Look twice.
 
 func TestActSetsTheState(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
-	l, err := Parse("look-twice.md", []byte(acted))
+	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	hash, plan := l.ContentHash, TrialPlan{Epsilon: 0.4, Until: 0.03}
 	for _, c := range []struct {
-		action Action
-		plan   TrialPlan // wanted
-		state  State
+		action    Action
+		wantPlan  TrialPlan
+		wantState State
 	}{
 		{Pause, TrialPlan{}, Paused},
 		{Resume, TrialPlan{}, Active}, // a person's file needs no approval
@@ -54,27 +54,28 @@ func TestActSetsTheState(t *testing.T) {
 			given = plan
 		}
 		if l, err = Act(l, c.action, given, "kim", at); err != nil {
-			t.Fatalf("%s: got %v, want no error", c.action, err)
+			t.Fatalf("%s: got error %v, want none", c.action, err)
 		}
-		if l.State != c.state || l.Plan != c.plan || l.ContentHash != hash {
-			t.Errorf("%s: state %s, plan %+v, hash %s; want %s, %+v and hash %s", c.action, l.State, l.Plan, l.ContentHash, c.state, c.plan, hash)
+		if l.State != c.wantState || l.Plan != c.wantPlan || l.ContentHash != hash {
+			t.Errorf("%s: got state %s, plan %+v, hash %s; want state %s, plan %+v, hash %s",
+				c.action, l.State, l.Plan, l.ContentHash, c.wantState, c.wantPlan, hash)
 		}
 		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: the approval is %+v, want kim, the hash of the text and the time of the action", c.action, l.Approval)
+			t.Errorf("%s: the approval is %+v, want it by kim, with the hash %s and the time %s", c.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
 			t.Errorf("%s removed a comment of the file, want it kept:\n%s", c.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
-		t.Errorf("the file has the plan of an ended trial or an earlier state, want neither:\n%s", l.Raw)
+		t.Errorf("the file has trial_ keys or former_state, want neither after the last Restore:\n%s", l.Raw)
 	}
 }
 
-// A pause by an earlier version is a quarantined lesson with the approval of its text; the archive of
-// an earlier version does not name the state before.
-func TestFilesOfEarlierVersionsReturn(t *testing.T) {
-	l, err := Parse("look-twice.md", []byte(acted))
+// Earlier versions wrote a paused lesson as quarantined with the hash of its text, and wrote no
+// former_state for paused and archived lessons.
+func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
+	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
 		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
 	} {
-		text := strings.Replace(acted, "evidence:", "metadata: {precept: {"+c.written+"}}\nevidence:", 1)
+		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+c.written+"}}\nevidence:", 1)
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
 		l, ok := book.Get("look-twice")
 		if !ok || l.State != c.read {
@@ -102,7 +103,7 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 			continue
 		}
 		if l, err = Act(l, c.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != c.after {
-			t.Errorf("%s: got lesson %+v, error %v, want state %s", c.written, l, err, c.after)
+			t.Errorf("%s: %s gives lesson %+v, error %v, want state %s", c.written, c.action, l, err, c.after)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func TestFilesOfEarlierVersionsReturn(t *testing.T) {
 // A lesson that is paused, then retired, returns through both states to its first state.
 func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
-		l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
+		l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,28 +123,28 @@ func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 				t.Fatalf("%s: %s gives lesson %+v, error %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file keeps the states
-				t.Fatalf("%s: the file after %s gives %+v, want the state %s: %v", first, step.action, l, step.want, err)
+				t.Fatalf("%s: the file after %s is parsed as %+v, error %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
 		if l.Former+l.BeforePause != "" {
-			t.Errorf("%s: the earlier states are %q and %q, want none", first, l.Former, l.BeforePause)
+			t.Errorf("%s: Former is %q and BeforePause is %q, want both empty", first, l.Former, l.BeforePause)
 		}
 	}
 }
 
-// An approval covers the current text: an edited lesson is active again after its approval.
+// A lesson whose text changed after its approval is quarantined. A new approval activates the lesson.
 func TestApprovalCoversTheCurrentText(t *testing.T) {
-	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
+	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("got l %v, error %v, want no error and State = %q", l, err, Quarantined)
+		t.Fatalf("Parse of a text with another approved hash gives %v, error %v, want state %s", l, err, Quarantined)
 	}
 	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
-		t.Errorf("got l %v, error %v, want no error and State = %q", l, err, Active)
+		t.Errorf("Approve of the text gives %v, error %v, want state %s", l, err, Active)
 	}
 }
 
 func TestActRefusesImpossibleActions(t *testing.T) {
-	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "expires_at: 2030-01-01T00:00:00Z\nevidence:", 1)))
+	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "expires_at: 2030-01-01T00:00:00Z\nevidence:", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,19 +153,19 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 		t.Error("an expired lesson was approved, want an error")
 	}
 	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
-		t.Errorf("an expired lesson can be retired: %v", err)
+		t.Errorf("Retire of an expired lesson: got error %v, want none", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
-			t.Errorf("%s of an active lesson ended with %v, want \"look-twice is active, and only\"", a, err)
+			t.Errorf("%s of an active lesson: got error %v, want \"look-twice is active, and only\"", a, err)
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
-		t.Error("a trial with epsilon 1 is accepted")
+		t.Error("a trial with epsilon 1 is accepted, want an error")
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
-		if _, err := Parse("x.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {
-			t.Errorf("%s was read, want an error", bad)
+		if _, err := Parse("x.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {
+			t.Errorf("Parse accepted %s, want an error", bad)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func textOf(l *Lesson) *Text {
 	return &t
 }
 
-// block renders a lesson as the model receives the lesson.
+// block returns a block with one lesson, in the form that a request contains.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder
@@ -35,16 +35,16 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n\n"), "\n")
 	for i, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") || strings.TrimSpace(line[4:]) == "" {
-			tb.Fatalf("line %d lacks its prefix, want \" | \" and text: %q", i, line)
+			tb.Fatalf("line %d of the advice is %q, want the prefix \"  | \" and text", i, line)
 		}
 	}
-	for i, line := range lines[1 : len(lines)-1] {
+	for _, line := range lines[1 : len(lines)-1] {
 		if hasDelimiter(line) {
-			tb.Fatalf("line %d holds a delimiter, want none: %q", i, line)
+			tb.Fatalf("the line %q of the block holds a delimiter, want none", line)
 		}
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || invisible(r)) }) {
-		tb.Fatalf("the text %q holds hidden characters, want none", text)
+		tb.Fatalf("the block %q holds hidden characters or invalid UTF-8, want neither", text)
 	}
 	size := 0
 	for _, line := range textOf(l).Lines(MaxAdvice) {
@@ -55,7 +55,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for _, token := range []string{"<|", "[INST]", "[/INST]", "<<SYS>", "<system>", "</system>", "<assistant>", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
-			tb.Fatalf("got the token %q in %q, want none", token, text)
+			tb.Fatalf("the block holds %q, want it removed: %q", token, text)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 	}
 	for _, tc := range cases {
 		if got := textOf(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
-			t.Errorf("%d: got %q, want %q", tc.max, got, tc.want)
+			t.Errorf("in %d bytes the lines are %q, want %q", tc.max, got, tc.want)
 		}
 	}
 	for advice, want := range map[string]string{
@@ -89,12 +89,12 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
 		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q: got %q, want [want]", advice, got)
+			t.Errorf("%q in 40 bytes: got the lines %q, want the one line %q", advice, got, want)
 		}
 	}
 }
 
-func TestLinesNeverExceedTheirBytes(t *testing.T) {
+func TestLinesStayWithinTheirByteLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &Lesson{Slug: "a-b", Title: rapid.String().Draw(rt, "title"), Advice: rapid.StringMatching(`([a-z<|>#:\[\]./*\x{200b}é-]{0,12}[ \n.!]){0,60}`).Draw(rt, "advice")}
 		limit := rapid.IntRange(0, 700).Draw(rt, "max")
@@ -148,15 +148,15 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	}
 	for in, want := range cases {
 		if got := strings.Join(clean(in), "\n"); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+			t.Errorf("clean(%q) gives %q, want %q", in, got, want)
 		}
 	}
 	if got := clean("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
-		t.Errorf("the lines are %q, want a to e", got)
+		t.Errorf("clean of five line ends gives the lines %q, want a, b, c, d and e", got)
 	}
 }
 
-// markerVariants returns disguised markers that people and models still recognise.
+// markerVariants returns disguised forms of the closing line of a block that people and models still recognise.
 func markerVariants() []string {
 	m := "End of lessons."
 	out := []string{
@@ -189,11 +189,11 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 			}
 		}
 		if !hasDelimiter(v) && !hasDelimiter(visible(stripANSI(stripComments(v)))) {
-			t.Errorf("%q holds no delimiter by the check, want a delimiter", v)
+			t.Errorf("hasDelimiter finds no delimiter in %q, want one", v)
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("the checks accept %q, want a refusal", v)
+			t.Errorf("the checks accept the advice %q, want a refusal", v)
 		}
 	}
 	for _, fine := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
@@ -203,7 +203,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 	}
 	for _, d := range []string{"[LOOP DETECTED]", "[ＥＮＤ LOOP DETECTED]", "[END KNOWN PITFALLS]", "【KNOWN PITFALLS】", "[END LESSON]", "[/lesson create x]", "Lessons from past experience:", "Cautions (these approaches failed before):"} {
 		if !hasDelimiter(d) {
-			t.Errorf("%q is not recognised as a delimiter", d)
+			t.Errorf("%q is not recognised as a delimiter, want a delimiter", d)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestHeadlineIsOneSafeLine(t *testing.T) {
 		strings.Repeat("long ", 60): strings.Repeat("long ", 40),
 	} {
 		if got := (&Lesson{Slug: "fall-back", Title: title}).Headline(); got != want {
-			t.Errorf("%q: got %q, want %q", title, got, want)
+			t.Errorf("the title %q has the headline %q, want %q", title, got, want)
 		}
 	}
 }
@@ -251,14 +251,14 @@ func disguises(token string) []string {
 	}
 }
 
-// hasRoleMarker reports whether any shown part of a lesson has a role marker.
+// hasRoleMarker reports whether any shown part of a lesson has a role marker that the scan refuses.
 func hasRoleMarker(l *Lesson) bool {
 	shown := l.Text()
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// The scan and the rendering use the same table.
-func TestScanAndRenderingShareOneTable(t *testing.T) {
+// A rendered lesson holds no role marker that the scan refuses, also if markers are cut and joined.
+func TestRenderingBreaksMarkersThatTheScanRefuses(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {
 		s := ""

@@ -7,7 +7,7 @@ import "testing"
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
-		in, out          []string
+		in, out          []string // texts with a match of the phrase, and texts without
 	}{
 		{
 			"Korean", "페이지",
@@ -55,11 +55,11 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 			for _, text := range texts {
 				l := keyworded("it", c.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
-					t.Errorf("%s: keyword %q in %q: %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: keyword %q in %q: match %t, want %t", c.language, c.phrase, text, got, want)
 				}
 				e := withTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
 				if got := len(NewBook([]*Lesson{e}).Match(&Query{Errors: []ErrorText{{Text: text}}})) > 0; got != want {
-					t.Errorf("%s: error pattern %q in %q: %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: error pattern %q in %q: match %t, want %t", c.language, c.phrase, text, got, want)
 				}
 			}
 		}
@@ -76,18 +76,18 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 		{Tags: []string{"ｃｏｄｅ-review"}},
 		{Errors: []ErrorText{{Text: "x", Tags: []string{"Code–review"}}}},
 	} {
-		if len(b.Match(&q)) != 1 || len(b.Explain(&q)) != 1 {
-			t.Errorf("%+v: got no match, want one", q)
+		if hits, explained := len(b.Match(&q)), len(b.Explain(&q)); hits != 1 || explained != 1 {
+			t.Errorf("%+v: got %d matches and %d explanations, want one of each", q, hits, explained)
 		}
 	}
 }
 
-// A Korean word of two syllables is no short keyword.
+// A Korean word of two syllables is long enough for a keyword; two Latin letters are not.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
-		t.Errorf("got findings %v, want none", got)
+		t.Errorf("two Korean syllables: got findings %v, want none", got)
 	}
 	if got := broad(keyworded("it", "ab")); len(got) != 1 {
-		t.Errorf("two letters: got findings %v, want 1 in the list", got)
+		t.Errorf("two letters: got findings %v, want one", got)
 	}
 }

@@ -23,8 +23,8 @@ func scanAll(m *automaton, text []byte) []found {
 	return out
 }
 
-// The automaton reports every word at every place, with rows for all states, for a few, and for the
-// root alone.
+// The automaton reports every word at every place, with transition tables for all states, for three states
+// and for the root alone.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -44,13 +44,13 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 		slices.SortFunc(want, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
 		for _, rows := range []int{maxRows, 3, 0} {
 			if got := scanAll(newAutomaton(slices.Clone(words), rows), text); !slices.Equal(got, want) {
-				rt.Fatalf("%d rows\nwords %v\ntext %v\ngot  %v\nwant %v", rows, words, text, got, want)
+				rt.Fatalf("%d tables, words %v, text %v:\ngot the matches %v\nwant            %v", rows, words, text, got, want)
 			}
 		}
 	})
 }
 
-// Ten thousand phrases stay within their memory limit; most states are deep ones.
+// The automaton of ten thousand phrases has at most 8 MiB. Most of its states have no transition table.
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
@@ -64,22 +64,22 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf(`%q: got %q, want [fmt.Sprintf("l%%05d@", i)]`, text, got)
+			t.Errorf("%q fires %q, want only l%05d@", text, got, i)
 		}
 	}
 }
 
-// A star matches within one word only, and a very long word does not make a star expensive.
-func TestStarMatchesWithinOneRunOnly(t *testing.T) {
+// A star matches at most maxRun characters of a word.
+func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("got %q, want an empty result", got)
+		t.Errorf("a word of %d characters without z fires %q, want no lesson", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := fired(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("%d characters: the lessons %q fire, want %d", 2*n, got, want)
+			t.Errorf("a star over %d characters: the lessons %q fire, want %d lessons", 2*n, got, want)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestIsBlobFindsEncodedData(t *testing.T) {
 		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // a known limitation: such a word is skipped
 	} {
 		if got := isBlob(s); got != want {
-			t.Errorf("got s %.40q, len(s) %d, got %v, want got = %v", s, len(s), got, want)
+			t.Errorf("isBlob of the %d bytes %.40q = %v, want %v", len(s), s, got, want)
 		}
 	}
 }

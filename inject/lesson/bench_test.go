@@ -39,7 +39,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	return lessons
 }
 
-// benchText returns text in which one word in eight occurs in a phrase.
+// benchText returns text of the given size, with one of the given words in eight words on average.
 func benchText(rnd *rand.Rand, words []string, size int) string {
 	prose := strings.Fields("the parser reads each file of this project and returns a value that callers keep until it is swapped " +
 		"please look why our nightly run became slower after we moved the cache behind another interface yesterday " +

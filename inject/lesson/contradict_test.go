@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The contradictions of all lessons need one pass over the book, not one per lesson.
+// A book indexes its triggers once, so that Contradicts does not compare a lesson with all lessons.
 func TestContradictionsAreIndexedOnce(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
@@ -49,14 +49,14 @@ func TestOppositeTitlesContradict(t *testing.T) {
 		{"", "", false},
 	} {
 		a, b := newClaim(&Lesson{Title: c.a}), newClaim(&Lesson{Title: c.b})
-		if got := a.forbidsWhatOrders(b); got != c.want || b.forbidsWhatOrders(a) != got {
-			t.Errorf("%q and %q: opposite %t, want %t", c.a, c.b, got, c.want)
+		if got, reverse := a.forbidsWhatOrders(b), b.forbidsWhatOrders(a); got != c.want || reverse != c.want {
+			t.Errorf("%q and %q: opposite %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
 		}
 	}
 }
 
 // Two lessons with one trigger and opposite titles contradict each other, for any author and with
-// or without approval. An archived lesson contradicts none.
+// or without approval. A rejected, archived, superseded or expired lesson contradicts no other lesson.
 func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
 		l := keyworded(slug, "load more")
@@ -84,7 +84,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("%s: contradicts %d lessons, want 0", state, len(got))
+			t.Errorf("always-wait contradicts %d lessons beside a lesson in the state %s, want 0", len(got), state)
 		}
 	}
 }

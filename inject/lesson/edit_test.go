@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// change is one edit and the expected lesson.
+// change is one edit of a lesson.
 type change struct {
 	name string
 	do   func(*Lesson)
@@ -23,7 +23,7 @@ func changes() []change {
 		{"approve", func(l *Lesson) {
 			l.Approval = Approval{ContentHash: l.Hash(), By: "ann: \"boss\"", At: at, Source: "api"}
 		}},
-		{"forget approval", func(l *Lesson) { l.Approval = Approval{} }},
+		{"no approval", func(l *Lesson) { l.Approval = Approval{} }},
 		{"counts", func(l *Lesson) { l.SuccessCount, l.FailureCount = l.SuccessCount+3, 7 }},
 		{"confidence", func(l *Lesson) { l.Confidence = 0.125 }},
 		{"title", func(l *Lesson) { l.Title = "Do: \"it\" # now" }},
@@ -38,7 +38,7 @@ func changes() []change {
 		{"supersedes", func(l *Lesson) { l.Supersedes = []string{"old-one"} }},
 		{"no supersedes", func(l *Lesson) { l.Supersedes = nil }},
 		{"expires", func(l *Lesson) { l.ExpiresAt = at }},
-		{"lives for ever", func(l *Lesson) { l.ExpiresAt = time.Time{} }},
+		{"no expiry", func(l *Lesson) { l.ExpiresAt = time.Time{} }},
 		{"body", func(l *Lesson) { l.Body = "## What to do\n\nThis.\n" }},
 	}
 }
@@ -57,20 +57,20 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			c.do(want)
 			want.Advice = section(want.Body, isAdviceHeading)
 			got, err := Edit(l, c.do)
-			if l.State == Quarantined && lost(want) {
+			if l.State == Quarantined && isApprovalStale(want) {
 				if err == nil {
 					rt.Fatalf("%s: an unapproved text is active, want an error:\n%s", c.name, got.Raw)
 				}
 				continue
 			}
 			if err != nil {
-				rt.Fatalf("%s: got error %v, Raw %s, want no error", c.name, err, l.Raw)
+				rt.Fatalf("%s: got error %v, want none, for the file\n%s", c.name, err, l.Raw)
 			}
-			if lost(want) {
+			if isApprovalStale(want) {
 				want.State = Quarantined // the approval was for another text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
-				rt.Fatalf("%s: %v is another edit than the requested one\n%s", c.name, left[0].path, got.Raw)
+				rt.Fatalf("%s: the fields %v differ from the edited lesson, or the body differs; want neither:\n%s", c.name, left, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {
@@ -85,13 +85,13 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 	})
 }
 
-// lost reports whether the lesson claims to be active by an approval of another text.
-func lost(l *Lesson) bool {
+// isApprovalStale reports whether the lesson is active by an approval of another text.
+func isApprovalStale(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// Setting a value to itself, and removing an added value, restores the old bytes.
-func TestRevertedEditRestoresTheBytes(t *testing.T) {
+// An edit and its reversal leave all lines of the file, and add at most lines of metadata.precept.
+func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 	l := mustParse(t, "x.md", sample)
 	for _, pair := range [][2]func(*Lesson){
 		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},
@@ -99,17 +99,17 @@ func TestRevertedEditRestoresTheBytes(t *testing.T) {
 		{func(l *Lesson) { l.Trigger.Models = []string{"m"} }, func(l *Lesson) { l.Trigger.Models = nil }},
 		{func(l *Lesson) { l.Supersedes = []string{"o-o"} }, func(l *Lesson) { l.Supersedes = nil }},
 	} {
-		there, err := Edit(l, pair[0])
+		edited, err := Edit(l, pair[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := Edit(there, pair[1])
+		reverted, err := Edit(edited, pair[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone, fresh := diffLines(sample, string(back.Raw))
+		gone, fresh := diffLines(sample, reverted.Raw)
 		if len(gone) > 0 || slices.ContainsFunc(fresh, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("the edit removed %q and added %q, want only lines of precept", gone, fresh)
+			t.Errorf("an edit and its reversal removed the lines %q and added %q, want only added lines of precept", gone, fresh)
 		}
 	}
 	if l.State != Active || l.Raw != sample {
@@ -120,10 +120,10 @@ func TestRevertedEditRestoresTheBytes(t *testing.T) {
 func TestSectionEndsAtTheNextHeading(t *testing.T) {
 	body := "Intro\n\n# Title #\n\n```md\n## Rule\nnot this\n```\n\n## Rule:\nfirst\n### Detail\nmore\n~~~\n# code\n~~~\n\n## Next\nno\n\n## rule\nsecond\n"
 	if got := section(body, isHeading("rule")); got != "first\n### Detail\nmore\n~~~\n# code\n~~~" {
-		t.Errorf("got %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
+		t.Errorf("the section rule is %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
 	}
 	if got := firstTitle(body); got != "Title" {
-		t.Errorf("title %q, want \"Title\"", got)
+		t.Errorf("the first title is %q, want \"Title\"", got)
 	}
 	if got := section("## Rule\n", isHeading("rule")); got != "" {
 		t.Errorf("an empty section: got %q, want no text", got)
@@ -132,7 +132,7 @@ func TestSectionEndsAtTheNextHeading(t *testing.T) {
 		"What to do (or avoid)": true, "WHAT TO DO": true, "What to do / avoid": true, "What to avoid:": true, "What to do next": false, "Why": false,
 	} {
 		if isAdviceHeading(heading) != want {
-			t.Errorf("%q: got %v, want isAdviceHeading(heading) = %v", heading, !want, want)
+			t.Errorf("isAdviceHeading(%q) = %v, want %v", heading, !want, want)
 		}
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {

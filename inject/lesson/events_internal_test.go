@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// If the kernel refuses a watch, as at the limit of watches, the watcher polls the directory and
-// logs once.
+// If the kernel refuses to watch a folder, as at the limit of watches, the watcher walks the directory at
+// each poll and calls Polling once.
 func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

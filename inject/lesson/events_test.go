@@ -10,10 +10,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// reported runs fn next to a watcher that waits for the events of the kernel, in real time. The
+// withKernelEvents runs fn next to a watcher that waits for the events of the kernel, in real time. The
 // watcher walks the directory without an event only every 6 s, so await fails for a change that
 // neither the kernel nor the comparison of links reports.
-func reported(t *testing.T, dir string, fn func(updates <-chan update)) {
+func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)
 	w := lesson.NewWatcher(dir, func(b *lesson.Book, problems []lesson.Problem) {
@@ -41,7 +41,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	dir := filepath.Join(root, "lessons")
 	file := filepath.Join(dir, "git", "one-a.md")
 	writeFile(t, file, titled("one-a", "One"))
-	reported(t, dir, func(updates <-chan update) {
+	withKernelEvents(t, dir, func(updates <-chan update) {
 		await(t, updates, "One")
 		time.Sleep(time.Second) // the polls at which the texts are read again are over
 		for _, step := range []struct {
@@ -49,11 +49,11 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 			change func() error
 			want   []string
 		}{
-			{"renamed over it", func() error {
+			{"another file renamed over the file", func() error {
 				writeFile(t, file+".tmp", titled("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"truncated and written", func() error { writeFile(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
+			{"the file truncated and written", func() error { writeFile(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
 			{"a new folder in a new folder", func() error {
 				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
 				return nil
@@ -84,7 +84,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 		} {
 			must(t, step.change())
 			if u := await(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got %v, want an empty u.problems", step.how, u.problems)
+				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
 		}
@@ -105,7 +105,7 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
 	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Third"))
 	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
-	reported(t, dir, func(updates <-chan update) {
+	withKernelEvents(t, dir, func(updates <-chan update) {
 		await(t, updates, "One", "Third", "Second")
 		time.Sleep(time.Second)
 		release("..2026_02", "Two")

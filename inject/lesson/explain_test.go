@@ -17,7 +17,8 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// The explanation of a match names its cause; that of a near miss names the obstacle.
+// The explanation of a match names its cause. The explanation of a lesson that does not fire names the
+// obstacle as well.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	change := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
@@ -71,25 +72,25 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			true, "keyword mend the build words, tool ba* request", "",
 		},
 		{
-			"a tool that is not",
+			"a tool that is not offered",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			false, "keyword mend the build words", "none of the lesson's tools (browser, page) is offered",
 		},
 		{
-			"a tool that failed of something else",
+			"a tool whose error has no trigger",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
 			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of the lesson's tools (bash)",
 		},
-		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
+		{"a quarantined lesson", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
 		{
-			"one that expired",
+			"an expired lesson",
 			[]*lesson.Lesson{change(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
 			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
-			"another's own",
+			"a lesson of another tenant",
 			[]*lesson.Lesson{change(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
 			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
@@ -109,7 +110,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			words, false, "keyword mend the build words", `the targets of the lesson are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
-			"one that is superseded", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
+			"a superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
 				l := activeLesson("two", lesson.Trigger{Keywords: []string{"something else"}})
 				l.Supersedes = []string{"one"}
 				return l
@@ -128,10 +129,10 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
 		}
 		if got := strings.Join(by, ", "); got != c.by {
-			t.Errorf("%s: by %q, want %q", c.name, got, c.by)
+			t.Errorf("%s: the causes are %q, want %q", c.name, got, c.by)
 		}
 		if got := strings.Join(all[0].Not, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
-			t.Errorf("%s: not because %q, want %q", c.name, got, c.not)
+			t.Errorf("%s: the obstacles are %q, want %q", c.name, got, c.not)
 		}
 	}
 }
@@ -172,15 +173,16 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("%s: the explanation says fires: %v, want the result of the match %v", e.Lesson.Slug, e.Fires, fired)
+				t.Fatalf("%s: the explanation has Fires = %v, want the result of the match, which fires %v", e.Lesson.Slug, e.Fires, fired)
 			}
 			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the words")) || !e.Fires && len(e.Not) == 0 {
-				t.Fatalf("%s: fires %v, by %v, not because %q", e.Lesson.Slug, e.Fires, e.By, e.Not)
+				t.Fatalf("%s: fires %v, causes %v, obstacles %q; want a cause of a match, and an obstacle otherwise",
+					e.Lesson.Slug, e.Fires, e.By, e.Not)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}
 		if len(fired) > 0 {
-			t.Fatalf("%v match, and Explain does not return them", fired)
+			t.Fatalf("Explain does not return the matching lessons %v, want all matching lessons", fired)
 		}
 	})
 }

@@ -62,17 +62,16 @@ func mustParse(tb testing.TB, path, raw string) *Lesson {
 	return l
 }
 
-func TestFormatUneditedIsTheFile(t *testing.T) {
+func TestUneditedLessonIsWrittenByteForByte(t *testing.T) {
 	for _, raw := range []string{sample, "\ufeff" + sample, strings.ReplaceAll(sample, "\n", "\r\n"), gptmeSample} {
 		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
 		if err != nil || string(got) != raw {
-			t.Errorf("an unedited lesson is written as, want the bytes of the file: %v\n%s", err, got)
+			t.Errorf("an unedited lesson is written with error %v as\n%s\nwant no error and the bytes\n%s", err, got, raw)
 		}
 	}
 }
 
-// diffLines returns the lines that only a has and the lines that only b has, in order. diffLines
-// expects distinct lines.
+// diffLines returns the lines that only a has and the lines that only b has, in order.
 func diffLines(a, b string) (gone, fresh []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {
@@ -146,7 +145,7 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 			tc.edit(l)
 			got, err := Format(l)
 			if err != nil {
-				t.Errorf("%s: got %v, want no error", tc.name, err)
+				t.Errorf("%s: got error %v, want none", tc.name, err)
 				continue
 			}
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
@@ -175,10 +174,10 @@ func TestFormatFlowMetadataKeepsForeignKeys(t *testing.T) {
 
 func TestFormatRefusesUnwritableValues(t *testing.T) {
 	for name, edit := range map[string]func(*Lesson){
-		"out of range": func(l *Lesson) { l.Confidence = 3 },
-		"no slug":      func(l *Lesson) { l.Slug = "No Slug" },
-		"no evidence":  func(l *Lesson) { l.Evidence = nil },
-		"bad state":    func(l *Lesson) { l.State = "dancing" },
+		"confidence out of range": func(l *Lesson) { l.Confidence = 3 },
+		"invalid slug":            func(l *Lesson) { l.Slug = "No Slug" },
+		"no evidence":             func(l *Lesson) { l.Evidence = nil },
+		"unknown state":           func(l *Lesson) { l.State = "dancing" },
 	} {
 		l := mustParse(t, "x.md", sample)
 		edit(l)
@@ -189,7 +188,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 	g := mustParse(t, "some-lesson.md", gptmeSample)
 	g.Trigger.ErrorPatterns = []string{"x y"}
 	if _, err := Format(g); err == nil {
-		t.Error("a field that the gptme form does not have: accepted")
+		t.Error("Format accepted a field that the gptme form does not have, want an error")
 	}
 	g = mustParse(t, "some-lesson.md", gptmeSample)
 	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}
@@ -198,7 +197,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustParse(t, "some-lesson.md", string(raw)); got.State != Benched || len(got.Trigger.Keywords) != 1 || got.Title != g.Title {
-		t.Errorf("the edited gptme lesson is, want benched with one keyword and the title: %s", raw)
+		t.Errorf("the edited gptme lesson is\n%s\nwant the state benched, one keyword and the title %q", raw, g.Title)
 	}
 }
 
@@ -214,16 +213,16 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 	if approved.State != Active || approved.Approval.By != "ann" || approved.ContentHash != l.ContentHash {
 		t.Fatalf("the approved lesson is %+v, want active by ann with the same hash", approved)
 	}
-	armed, err := Parse("x.md", []byte(strings.Replace(string(approved.Raw), "can be stale", "can be stale. Then curl evil", 1)))
+	edited, err := Parse("x.md", []byte(strings.Replace(string(approved.Raw), "can be stale", "can be stale. Then curl evil", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if armed.State != Quarantined {
-		t.Errorf("a text edited after its approval has the state %s, want %s", armed.State, Quarantined)
+	if edited.State != Quarantined {
+		t.Errorf("a text edited after its approval has the state %s, want %s", edited.State, Quarantined)
 	}
-	again, err := Edit(armed, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
+	again, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
 	if err != nil || again.State != Active {
-		t.Errorf("a second approval gives the state %s, want %s: %v", again.State, Active, err)
+		t.Errorf("a second approval gives the lesson %+v, error %v, want state %s", again, err, Active)
 	}
 }
 
@@ -258,7 +257,7 @@ func TestFormatNewRoundTrip(t *testing.T) {
 			rt.Fatalf("parse: %v\n%s", err, raw)
 		}
 		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
-			rt.Fatalf("%v differs:\n%s", left, raw)
+			rt.Fatalf("after a round trip the fields %v or the advice %q differ, want %q:\n%s", left, got.Advice, l.Advice, raw)
 		}
 	})
 }

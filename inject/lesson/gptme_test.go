@@ -78,7 +78,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		for _, f := range checks.Book(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf(`%s: got %s, want Field without "trigger", Message without "not_keywords" and Message without "What to do"`, c.want, f)
+				t.Errorf("the finding %q names a field of the AIP-11 form, want only names of a gptme file:\n%s", f, c.text)
 			}
 		}
 		if !slices.Contains(fields, c.want) {
@@ -90,7 +90,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 	}
 }
 
-// A lesson in the gptme form matches the same texts in gptme. A literal * becomes a regular expression of gptme.
+// GptmeText keeps the keywords of a lesson. A keyword with a literal * becomes a regular expression of gptme.
 func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
 	if err != nil {
@@ -101,6 +101,6 @@ func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
-		t.Errorf("the keywords are %q, want \"next page\" without a literal star", l.Trigger.Keywords)
+		t.Errorf("got form %s, keywords %q; want form %s, \"next page\" and no literal star", l.Form, l.Trigger.Keywords, FormGptme)
 	}
 }

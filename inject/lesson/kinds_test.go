@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// kinded returns a lesson that matches kinds of errors.
+// kinded returns the file of a lesson with these error kinds.
 func kinded(slug, kinds string, replaced ...string) string {
 	return written(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
@@ -31,7 +31,7 @@ func bookOf(t *testing.T, files ...string) *lesson.Book {
 	}
 	book, problems, _ := lesson.NewTexts("bank").Load(texts)
 	if len(problems) > 0 {
-		t.Fatalf("got %+v, want no problems", problems)
+		t.Fatalf("the load has the problems %+v, want none", problems)
 	}
 	return book
 }
@@ -64,7 +64,7 @@ func TestToolsNarrowAnErrorKind(t *testing.T) {
 	t.Parallel()
 	book := bookOf(t, written("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
 	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) != 1 {
-		t.Error("the lesson does not fire on an error of its tool")
+		t.Error("the lesson does not fire on an error of its tool, want a match")
 	}
 	q := failedWith("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
@@ -118,19 +118,19 @@ func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
 
 func TestTextOfACautionDescribesTheApproach(t *testing.T) {
 	t.Parallel()
-	for advice, wants := range map[string]bool{
+	for advice, ordersStep := range map[string]bool{
 		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
 		"Do not force the push.": false, "The second attempt failed in the same way.": false, "Forcing a push removed commits.": false, "Never use the flag.": false,
 	} {
-		for outcome, counts := range map[string]bool{"failure": true, "success": false} {
+		for outcome, isCaution := range map[string]bool{"failure": true, "success": false} {
 			l, err := lesson.Parse("the-one.md", []byte(written("the-one", "outcome: success", "outcome: "+outcome, "title: Check the page before clicking", "title: Avoid forcing a push")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			l.Advice = advice
 			found := slices.ContainsFunc(lesson.Checks{}.Book(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
-			if found != (wants && counts) {
-				t.Errorf("%s, %q: the finding is reported: %t, want %t", outcome, advice, found, wants && counts)
+			if found != (ordersStep && isCaution) {
+				t.Errorf("outcome %s, advice %q: caution_advice is reported: %t, want %t", outcome, advice, found, ordersStep && isCaution)
 			}
 		}
 	}
@@ -138,14 +138,14 @@ func TestTextOfACautionDescribesTheApproach(t *testing.T) {
 
 func TestTitleOfACautionNamesTheApproach(t *testing.T) {
 	t.Parallel()
-	for title, wants := range map[string]bool{
+	for title, want := range map[string]bool{
 		"Avoid forcing a rejected push": false, "Retrying a 403": false, "Never retry a 403": false,
 		"Integrate the remote branch; do not force it": true, "Change the source, not the file": true,
 	} {
 		file := written("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
 		found := slices.ContainsFunc(lesson.Checks{}.Book(bookOf(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
-		if found != wants {
-			t.Errorf("%q: the finding is reported: %t, want %t", title, found, wants)
+		if found != want {
+			t.Errorf("title %q: caution_title is reported: %t, want %t", title, found, want)
 		}
 	}
 }

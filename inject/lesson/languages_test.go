@@ -11,11 +11,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// language has some words of a language, and the characters that may follow a word.
+// language has some words of a language.
 type language struct {
 	name  string
 	words []string
-	gaps  []string
+	gaps  []string // white space that may separate two words
 }
 
 func languages() []language {
@@ -81,7 +81,7 @@ func TestPhrasesInManyLanguages(t *testing.T) {
 				l := &lesson.Lesson{Slug: "the-one", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{spell(phrase)}}}
 				q := &lesson.Query{Words: []string{spell(text)}}
 				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != matches {
-					rt.Fatalf("%q in %q: %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
+					rt.Fatalf("%q in %q: match %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
 				}
 			})
 		})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The words of related.tsv share few words with their lessons, so that mostly related terms match.
+// The requests of related.tsv share few words with their lessons, so that mostly related terms match.
 func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 	const lessons = 40 // of one book
 	all := paraphrasesOf(t, "related.tsv")

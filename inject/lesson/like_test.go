@@ -60,7 +60,7 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(captured(t, sessions), 0.005), all
 }
 
-// The weights of like.go were compared on both halves of the file.
+// The bounds hold for each half of likeness.tsv: the weights of like.go do not depend on one half of the file.
 func TestLikenessFindsParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -105,7 +105,7 @@ func TestLikenessIsOffBelow200Sessions(t *testing.T) {
 	}
 }
 
-func TestThresholdIsReachedByTheRateOfTheWindows(t *testing.T) {
+func TestAtMostTheRateOfTheWindowsReachesTheThreshold(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
 		for _, p := range paraphrases(t) {
@@ -125,7 +125,8 @@ func TestThresholdIsReachedByTheRateOfTheWindows(t *testing.T) {
 		}
 		for i, n := range reached {
 			if float64(n) > rate*float64(traffic.Windows()) {
-				t.Errorf("rate %v: %d of %d windows reach the threshold of %s, want at most the rate", rate, n, traffic.Windows(), lessons[i].Slug)
+				t.Errorf("rate %v: %d of %d windows reach the threshold of %s, want at most %v",
+					rate, n, traffic.Windows(), lessons[i].Slug, rate*float64(traffic.Windows()))
 			}
 		}
 	}
@@ -138,7 +139,7 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 		query  Query
 		want   int
 	}{
-		"plain":          {func(*Lesson) {}, Query{}, 1},
+		"no condition":   {func(*Lesson) {}, Query{}, 1},
 		"not_keywords":   {func(l *Lesson) { l.Trigger.NotKeywords = []string{"purchases"} }, Query{}, 0},
 		"another tenant": {func(l *Lesson) { l.Scope.Tenant = "a" }, Query{Tenant: "b"}, 0},
 		"another model":  {func(l *Lesson) { l.Trigger.Models = []string{"m1"} }, Query{Model: "m2"}, 0},
@@ -149,7 +150,7 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 		"error patterns": {func(l *Lesson) {
 			*l = Lesson{Slug: l.Slug, Title: "x", State: Active, Trigger: Trigger{ErrorPatterns: []string{"want orders endpoint called purchases rename"}}}
 		}, Query{}, 0},
-		"no tag in words": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
+		"tag not in the words": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
 	}
 	for name, c := range cases {
 		all := paraphrases(t)
@@ -178,7 +179,7 @@ func TestLikenessReportsWindowAndWords(t *testing.T) {
 	}
 	r := hits[0].Like
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
-		t.Errorf(`got %+v, want the first sentence with the shared word "endpoint", and a match`, r)
+		t.Errorf(`got %+v, want the second sentence, the shared word "endpoint" and a score above the threshold`, r)
 	}
 }
 
@@ -214,7 +215,7 @@ func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 		got = append(got, strings.TrimSpace(w.text))
 	}
 	if want := []string{"Open src/main.go.", "Then run version 1.2 of it!", "the third line"}; !slices.Equal(got, want) {
-		t.Errorf("the stems are %q, want %q", got, want)
+		t.Errorf("the windows are %q, want %q", got, want)
 	}
 }
 
@@ -237,7 +238,7 @@ func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
 		t.Errorf("64 windows of frequent words leave %d of the work limit of %d, want nothing", s.left, likeWork)
 	}
 	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
-		t.Errorf("%d matches, want lesson-7", len(hits))
+		t.Errorf("the matches are %+v, want only lesson-7", hits)
 	}
 }
 
@@ -331,7 +332,7 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 			got = slices.AppendSeq(got, nameParts(field))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", name, got, want)
+			t.Errorf("%s has the words %q, want %q", name, got, want)
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {

@@ -24,7 +24,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 			continue
 		}
 		if f.Slug != "the-one" || f.Message == "" || !strings.HasPrefix(f.String(), "bank/the-one.md: "+string(f.Severity)+": "+string(f.Code)+": ") {
-			t.Errorf("a finding is %q, want file, severity, code and text", f)
+			t.Errorf("got the finding %q, want file, slug, severity, code and message", f)
 		}
 		out = append(out, strings.TrimSpace(string(f.Code)+" "+strings.TrimPrefix(f.Field, "trigger.metadata.precept.")))
 	}
@@ -37,21 +37,21 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(replaced ...string) string { return written("the-one", replaced...) }
 	keywords := func(list string) string { return one("[load more]", "["+list+"]") }
-	fired := func(fired, sessions int) lesson.Checks {
+	backtest := func(fired, sessions int) lesson.Checks {
 		return lesson.Checks{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
 	}
 	blob := strings.Repeat("aB3x", 16) // 64 characters, mixed as an encoding does
 	for _, c := range []struct {
-		name       string
-		want       string // the finding
-		hit, miss  string // the lesson with the finding, and the lesson without
-		hits, same lesson.Checks
-		others     []string
+		name                  string
+		want                  string        // the finding
+		hit, miss             string        // the lesson with the finding, and the lesson without
+		hitChecks, missChecks lesson.Checks // checks of the two lessons; missChecks without Backtest: as hitChecks
+		others                []string
 	}{
 		{name: "a stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
 		{name: "two letters", want: "trigger_overbroad keywords[0]", hit: keywords("ci"), miss: keywords("cis")},
 		{name: "two letters and a star", want: "trigger_overbroad keywords[0]", hit: keywords("ci*"), miss: keywords("cis*")},
-		{name: "two letters of a script without spaces", want: "trigger_overbroad keywords[0]", hit: keywords("да"), miss: keywords("测试")},
+		{name: "two Cyrillic letters, not two Chinese characters", want: "trigger_overbroad keywords[0]", hit: keywords("да"), miss: keywords("测试")},
 		{name: "no trigger", want: "trigger_overbroad trigger", hit: keywords(""), miss: one("  description", "  tags: [web]\n  description", "[load more]", "[]")},
 		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), miss: keywords(`"=> x"`)},
 		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), miss: keywords("q1x")},
@@ -59,45 +59,45 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 		{name: "vetoed by itself", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
 		{name: "its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
 		{name: "its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
-		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an error, which no quoting makes
+		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that quotes the lesson makes no tool error
 		{name: "its advice beyond what is shown", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
-		{name: "nothing to do", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
-		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hits: lesson.Checks{Now: noon}},
-		{name: "in most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hits: fired(13, 20), same: fired(12, 20)},
-		{name: "in most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hits: fired(20, 20), same: fired(19, 19)},
-		{name: "in no session", want: "dead_trigger trigger", hit: one(), miss: one(), hits: fired(0, 100), same: fired(0, 99)},
-		{name: "replaces nobody", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{written("other", "load more", "other words")}},
-		{name: "replaces itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
-		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hits: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
-		{name: "the opposite", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{written("z-other", "load more", "other words", "success", "failure")}},
-		{name: "neither the one nor the other", hit: keywords("other words"), miss: one(), others: []string{written("z-other", "load more", "other words", "success", "mixed")}},
+		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
+		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checks{Now: noon}},
+		{name: "in most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
+		{name: "in most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
+		{name: "in no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 100), missChecks: backtest(0, 99)},
+		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{written("other", "load more", "other words")}},
+		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
+		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
+		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{written("z-other", "load more", "other words", "success", "failure")}},
+		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{written("z-other", "load more", "other words", "success", "mixed")}},
 	} {
 		want := []string{c.want}
 		if c.want == "" {
 			want = nil
 		}
-		if got := checked(t, c.hits, c.hit, c.others...); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", c.name, got, want)
+		if got := checked(t, c.hitChecks, c.hit, c.others...); !slices.Equal(got, want) {
+			t.Errorf("%s: the findings are %q, want %q", c.name, got, want)
 		}
-		if c.same.Backtest == nil {
-			c.same = c.hits
+		if c.missChecks.Backtest == nil {
+			c.missChecks = c.hitChecks
 		}
-		if got := checked(t, c.same, c.miss, c.others...); len(got) > 0 {
+		if got := checked(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
 			t.Errorf("%s, a borderline lesson: got the findings %q, want none", c.name, got)
 		}
 	}
 }
 
-// A file name is the slug, or a text from which the slug can be made.
-func TestFileNameMustGiveASlug(t *testing.T) {
+// A file name is the slug, a text from which the slug can be made, or LESSON.
+func TestFileNameMustMatchTheSlug(t *testing.T) {
 	t.Parallel()
-	for name, fine := range map[string]bool{
+	for name, matches := range map[string]bool{
 		"the-one.md": true, "web/the-one.md": true, "the-one.MD": true, "The One.md": true, "the_one.md": true, "web/LESSON.md": true,
 		"the-two.md": false, "lesson.md": false, "the-one.old.md": false,
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(written("the-one"))})
-		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || fine != (len(got) == 0) {
-			t.Errorf("%s: got %v, problems %v, want no problems and fine = %v", name, got, problems, (len(got) == 0))
+		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || matches != (len(got) == 0) {
+			t.Errorf("%s: got the findings %v and the problems %v, want no problem, and no finding: %v", name, got, problems, matches)
 		}
 	}
 }
@@ -111,8 +111,8 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 	targets := func(list string) string { return "  targets: [" + list + "]\n  description" }
 	for _, c := range []struct {
 		name      string
-		yes, no   []string // replacements in the lesson that succeeds and in the lesson that fails
-		different bool
+		yes, no   []string // replacements in the lesson with outcome success and in the lesson with outcome failure
+		different bool     // the lessons do not contradict each other
 	}{
 		{name: "anyone"},
 		{name: "one tenant", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "coder")}},
@@ -125,7 +125,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 		{name: "a glob that holds the other", yes: []string{"  description", targets("{role: w*}")}, no: []string{"  description", targets("{role: writer}")}},
 		{name: "the second of two", yes: []string{"  description", targets("{role: x1}, {role: writer}")}, no: []string{"  description", targets("{role: y1}, {role: writer}")}},
 		{name: "one replaces the other", yes: []string{"outcome", "supersedes: [no-lesson]\noutcome"}, different: true},
-		{name: "one is not in force", yes: []string{"outcome", "metadata: {precept: {state: rejected}}\noutcome"}, different: true},
+		{name: "one is rejected", yes: []string{"outcome", "metadata: {precept: {state: rejected}}\noutcome"}, different: true},
 	} {
 		parse := func(slug, outcome string, replaced []string) *lesson.Lesson {
 			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
@@ -143,7 +143,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 		book := lesson.NewBook([]*lesson.Lesson{yes, no})
 		for _, l := range []*lesson.Lesson{yes, no} {
 			if got := len(book.Contradicts(l)); got != 0 == c.different {
-				t.Errorf("%s: %s contradicts %d lessons, want none: %t", c.name, l.Slug, got, c.different)
+				t.Errorf("%s: %s contradicts %d lessons, want 0: %t, otherwise 1", c.name, l.Slug, got, c.different)
 			}
 		}
 	}

@@ -143,15 +143,15 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"words win over errors", kw, func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@"},
 		{"veto in words", kw, words("load more, but as a dry run"), ""},
 		{"veto in an error", kw, func() Query { q := failed("this was a dry run"); q.Words = []string{"load more"}; return q }(), ""},
-		{"not across texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
+		{"keyword cut between two texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
 		{"tag of the query", Trigger{Tags: []string{"error-handling"}}, func() Query { q := words("x"); q.Tags = []string{" Error-Handling "}; return q }(), "l@"},
 		{"tag as a word", Trigger{Tags: []string{"error-handling"}}, words("mind the error-handling."), "l@"},
 		{"tag in another word", Trigger{Tags: []string{"error-handling"}}, words("terror-handling"), ""},
-		{"over-broad", Trigger{}, words("anything"), ""},
+		{"empty trigger", Trigger{}, words("anything"), ""},
 		{"stop word", Trigger{Keywords: []string{"the"}}, words("the"), ""},
 		{"target agent", with(func(t *Trigger) { t.Targets = []Target{{Operator: "coder*"}} }), words("load more"), "l@"},
 		{"wrong role", with(func(t *Trigger) { t.Targets = []Target{{Operator: "coder*", Role: "writer"}} }), words("load more"), ""},
-		{"any entry", with(func(t *Trigger) { t.Targets = []Target{{Role: "writer"}, {Role: "REVIEW??"}} }), words("load more"), "l@"},
+		{"second of two targets", with(func(t *Trigger) { t.Targets = []Target{{Role: "writer"}, {Role: "REVIEW??"}} }), words("load more"), "l@"},
 		{"skill not given", with(func(t *Trigger) { t.Targets = []Target{{Skill: "go"}} }), words("load more"), ""},
 		{"target without trigger", with(func(t *Trigger) { t.Targets = []Target{{Role: "reviewer"}} }), words("hello"), ""},
 		{"model", with(func(t *Trigger) { t.Models = []string{"claude*", "GPT-*"} }), words("load more"), "l@"},
@@ -159,14 +159,14 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"tool offered", with(func(t *Trigger) { t.Tools = []string{"bash"} }), words("load more"), "l@"},
 		{"tool not offered", with(func(t *Trigger) { t.Tools = []string{"browser"} }), words("load more"), ""},
 		{"the failing call's tool", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
-		{"not for words", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
-		{"error although words may not", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
+		{"only a failing call's tool, keyword in words", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
+		{"only a failing call's tool, keyword in words and pattern in its error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
 	}
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{withTrigger("l", tc.trig), withTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
-		for range 2 { // the second time on used scratch
+		for range 2 { // the second match uses the memory of the first
 			if got := strings.Join(fired(b, &tc.q), " "); got != tc.want {
-				t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+				t.Errorf("%s: the matches are %q, want %q", tc.name, got, tc.want)
 			}
 		}
 	}
@@ -197,23 +197,23 @@ func TestMatchStatesAndTime(t *testing.T) {
 	b := NewBook(lessons)
 	want := "expires-soon@ kept@ new-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
 	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: now}), " "); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("the lessons that match now are\n%s\nwant\n%s", got, want)
 	}
 	later := now.Add(3 * time.Second)
 	want = "kept@ old-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
 	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: later}), " "); got != want {
-		t.Errorf("later\ngot  %s\nwant %s", got, want)
+		t.Errorf("the lessons that match 3 seconds later are\n%s\nwant\n%s", got, want)
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
 		if got, ok := b.StateAt(slug, now); !ok || got != want {
-			t.Errorf("%s: got %s, want found and %q", slug, got, want)
+			t.Errorf("%s has the state %q, known %v, want %q", slug, got, ok, want)
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {
 		t.Error("an unknown slug has a state, want none")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
-		t.Errorf("the book lists %d lessons, want %d", len(b.Lessons()), len(lessons))
+		t.Errorf("the book lists %d lessons and counts %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
 	}
 }
 
@@ -232,7 +232,7 @@ func TestBookHashFollowsTheLessons(t *testing.T) {
 		t.Error("the empty book has the hash of another book or matches, want neither")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
-		t.Error("of two lessons with one slug, the first by path is not kept")
+		t.Error("of two lessons with one slug, another than the first by path is kept, want the first")
 	}
 }
 
@@ -247,7 +247,7 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 					text, want = "gammas", "b-b@"
 				}
 				if got := strings.Join(fired(b, &Query{Words: []string{text}}), " "); got != want {
-					t.Errorf("got %q, want %q", got, want)
+					t.Errorf("%q matches %q, want %q", text, got, want)
 					return
 				}
 			}
@@ -269,8 +269,8 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 }
 
 // naive reports whether a phrase occurs in a text, by the definition: fold both, try every position
-// and every length of a star. naive shares only the folding of single characters with the
-// automaton.
+// and every length of a star. naive shares with the matcher only the functions that fold and classify
+// characters.
 func naive(phrase, text string) bool {
 	fold1 := func(s string) []rune {
 		var out []rune
@@ -292,7 +292,7 @@ func naive(phrase, text string) bool {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	isLetterOfWord := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
-	isSuffixWildcard := func(i int) bool { // a * next to a word character
+	isStar := func(i int) bool { // a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
 			a--
@@ -306,9 +306,9 @@ func naive(phrase, text string) bool {
 	var rest func(i, j int) bool
 	rest = func(i, j int) bool {
 		if i == len(p) {
-			return isSuffixWildcard(i-1) || edge(j)
+			return isStar(i-1) || edge(j)
 		}
-		if !isSuffixWildcard(i) {
+		if !isStar(i) {
 			return j < len(s) && s[j] == p[i] && rest(i+1, j+1)
 		}
 		for {
@@ -322,7 +322,7 @@ func naive(phrase, text string) bool {
 		}
 	}
 	for j := range len(s) + 1 {
-		if (isSuffixWildcard(0) || !isLetterOfWord(p[0]) || edge(j)) && rest(0, j) {
+		if (isStar(0) || !isLetterOfWord(p[0]) || edge(j)) && rest(0, j) {
 			return true
 		}
 	}
@@ -397,9 +397,9 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// The cost of a match is bounded for any phrases and any text of a client. Beyond the bound no
-// lesson matches, and the query reports the bound. A phrase of a thousand lessons in a text that
-// repeats the phrase is below the bound.
+// A match has a work limit, whatever the phrases and the text of a client. Beyond the limit no lesson
+// matches, and Match sets Spent. A phrase of 3000 lessons in a text that repeats the phrase is below the
+// limit.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {
@@ -410,21 +410,21 @@ func TestMatchCostIsBounded(t *testing.T) {
 		return NewBook(list)
 	}
 	a := strings.Repeat("a", 9)
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		phrase func(i int) string
 		text   string
 		spent  bool
 		hits   int
 	}{
-		"stars that do not fit":        {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
-		"endings of each other":        {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
-		"endings of each other, often": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
-		"one phrase, often":            {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
+		"phrases with a star that do not match":    {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
+		"suffixes of each other, found once":       {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
+		"suffixes of each other, found 4000 times": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
+		"one phrase, found 4000 times":             {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
 	} {
 		q := Query{Words: []string{c.text}}
 		hits := book(c.phrase).Match(&q)
 		if q.Spent != c.spent || len(hits) != c.hits {
-			t.Errorf("%s: spent %v with %d hits, want %v with %d", what, q.Spent, len(hits), c.spent, c.hits)
+			t.Errorf("%s: got Spent = %v and %d hits, want %v and %d", name, q.Spent, len(hits), c.spent, c.hits)
 		}
 	}
 }

@@ -51,7 +51,8 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf(`got %+v, want Slug = "verify-page-id", Outcome = "success", Confidence = 1, State = %q, Form = %q, Supersedes = ["old-one"], ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) = true, one entry in Evidence and Evidence[0].Note = "the list was stale"`, l, Active, FormAIP11)
+		t.Errorf("got the lesson %+v, want the slug verify-page-id, outcome success, confidence 1, state %s, form %s, "+
+			"Supersedes [old-one], ExpiresAt 2030-01-31 08:00 UTC and one evidence with the note \"the list was stale\"", l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
 		t.Errorf("the advice is %q, want the text of the file", l.Advice)
@@ -70,10 +71,10 @@ func TestParseReadsEveryField(t *testing.T) {
 func TestParseReadsTheGptmeFormat(t *testing.T) {
 	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
 	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
-		t.Errorf(`got %+v, want Slug = "remove-stale-worktrees", Title = "Remove stale worktrees before adding one", State = %q and Form = %q`, l, Active, FormGptme)
+		t.Errorf("got the lesson %+v, want the slug remove-stale-worktrees, the title of the first heading, state %s and form %s", l, Active, FormGptme)
 	}
 	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
-		t.Errorf("the keywords are %q, want two", l.Trigger.Keywords)
+		t.Errorf("the keywords are %q, want \"git worktree add\" and \"branch is already checked out\"", l.Trigger.Keywords)
 	}
 	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
 	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
@@ -85,7 +86,7 @@ func TestParseReadsTheGptmeFormat(t *testing.T) {
 	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {
 		raw := strings.Replace(gptmeSample, "status: active", "status: "+status, 1)
 		if got := mustParse(t, "some-lesson.md", raw); got.State != want {
-			t.Errorf("%s: got %s, want %q", status, got.State, want)
+			t.Errorf("the status %s gives the state %s, want %s", status, got.State, want)
 		}
 	}
 	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
@@ -95,7 +96,7 @@ func TestParseReadsTheGptmeFormat(t *testing.T) {
 		}
 	}
 	if _, err := Parse("42.md", []byte(gptmeSample)); err == nil {
-		t.Error("a name that gives no slug: accepted")
+		t.Error("Parse accepted a file name that gives no slug, want an error")
 	}
 }
 
@@ -130,13 +131,13 @@ metadata:
 	_, err := Parse("x.md", []byte(raw))
 	var faults Faults
 	if !errors.As(err, &faults) {
-		t.Fatalf("the error is a %T, want faults", err)
+		t.Fatalf("the error is a %T, want Faults", err)
 	}
 	got := map[string]Code{}
 	for _, f := range faults {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("got %+v, want Line other than 0, Line <= %d and at least 10 entries in Message", f, strings.Count(raw, "\n"))
+			t.Errorf("got the fault %+v, want a line from 1 to %d and a message of at least 10 bytes", f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{
@@ -146,14 +147,14 @@ metadata:
 		"metadata.precept.state", "metadata.precept.approved",
 	} {
 		if got[field] != CodeInvalid {
-			t.Errorf("%s: got %q, want %q", field, got[field], CodeInvalid)
+			t.Errorf("the code of %s is %q, want %q", field, got[field], CodeInvalid)
 		}
 	}
 	if got["confidence"] != CodeConfidence {
 		t.Errorf("the code of confidence is %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("the error does not name the place: %s", err)
+		t.Errorf("got the error %s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
 	}
 }
 
@@ -190,14 +191,14 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 		}
 		var faults Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
-			t.Errorf("%s: got error %T, error %v, want a list of faults with messages", name, err, err)
+			t.Errorf("%s: got the %T %v, want Faults with messages", name, err, err)
 		}
 	}
 }
 
 func TestContentHashCoversTheRelevantFields(t *testing.T) {
 	base := mustParse(t, "x.md", sample)
-	for old, changed := range map[string]bool{
+	for edit, changed := range map[string]bool{ // the old text, | and the new text
 		"success_count: 0|success_count: 9":      false,
 		"confidence: 0.5|confidence: 0.9":        false,
 		"Paging through|While paging through":    false,
@@ -211,14 +212,14 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 		"[paging, browser]|[paging]":             true,
 		"slug: verify-page-id|slug: verify-page": true,
 	} {
-		from, to, _ := strings.Cut(old, "|")
+		from, to, _ := strings.Cut(edit, "|")
 		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
 		if err != nil {
-			t.Errorf("%s: got %v, want no error", old, err)
+			t.Errorf("%s: Parse has the error %v, want none", edit, err)
 			continue
 		}
 		if (l.ContentHash != base.ContentHash) != changed {
-			t.Errorf("%s: the hash changed: %v, want %v", old, !changed, changed)
+			t.Errorf("%s: the hash changed: %v, want %v", edit, !changed, changed)
 		}
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
@@ -237,7 +238,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var faults Faults
 			if !errors.As(err, &faults) || len(faults) == 0 {
-				t.Fatalf("the error is %v, want faults", err)
+				t.Fatalf("the error is the %T %v, want Faults", err, err)
 			}
 			return
 		}

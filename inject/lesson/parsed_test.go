@@ -31,13 +31,13 @@ func TestReadersOfABankShareParsedTexts(t *testing.T) {
 		t.Errorf("got the title %q after a change, want the new text", l.Title)
 	}
 	if l := get(second, valid); l.Title != "Retry once" {
-		t.Errorf("got the title %q, want the title of the text of this reader", l.Title)
+		t.Errorf("the second reader has the title %q after the change of the first, want its own text", l.Title)
 	}
 	fault := []byte("---\ntitle: [\n---\n")
 	if l := get(first, fault); l.Title != "Retry twice" {
-		t.Errorf("got the title %q for a text with a fault, want the last valid version of the reader", l.Title)
+		t.Errorf("the first reader has the title %q for a text with a fault, want its last valid version", l.Title)
 	}
 	if l := get(second, fault); l.Title != "Retry once" {
-		t.Errorf("got the title %q for a text with a fault, want the last valid version of this reader", l.Title)
+		t.Errorf("the second reader has the title %q for a text with a fault, want its last valid version", l.Title)
 	}
 }

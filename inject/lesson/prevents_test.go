@@ -33,26 +33,26 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		t.Fatalf("got error %v, lesson %+v, want a lesson about an error", err, l)
 	}
 	for name, c := range map[string]struct {
-		of   lesson.ErrorText
+		text lesson.ErrorText
 		want bool
 	}{
 		"kind":    {lesson.ErrorText{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}, true},
 		"phrase":  {lesson.ErrorText{Text: "Error: Address already taken"}, true},
 		"another": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
-		if got := l.Prevented([]lesson.ErrorText{c.of}); got != c.want {
-			t.Errorf("%s: got %t, want %v", name, got, c.want)
+		if got := l.Prevented([]lesson.ErrorText{c.text}); got != c.want {
+			t.Errorf("%s: Prevented = %t, want %t", name, got, c.want)
 		}
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
 	if err != nil || plain.AboutError() || plain.ContentHash != l.ContentHash {
-		t.Errorf("without the list the lesson is %+[2]v, want no error kind and the same hash: %[1]v", err, plain)
+		t.Errorf("without prevents: got lesson %+v, error %v, want a lesson about no error with the same hash", plain, err)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
 	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	tried, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
-	if err != nil || tried.Plan.Outcome != "recurrence" || len(tried.Prevents) != 2 {
-		t.Errorf(`got error %v, tried %+v, want a plan with outcome "recurrence" and two prevented errors`, err, tried)
+	inTrial, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
+	if err != nil || inTrial.Plan.Outcome != "recurrence" || len(inTrial.Prevents) != 2 {
+		t.Errorf("after StartTrial: got lesson %+v, error %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
@@ -62,6 +62,6 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		}
 	}
 	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", began); err == nil || !strings.Contains(err.Error(), "prevents") {
-		t.Errorf("a trial on the recurrence of no error: %v", err)
+		t.Errorf("a trial on recurrence of a lesson about no error: got error %v, want one that names prevents", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestMarkdownHeadings(t *testing.T) {
 	} {
 		level, text := lesson.Heading(line)
 		if got := fmt.Sprint(level, " ", text); got != want {
-			t.Errorf("%q is %q, want %q", line, got, want)
+			t.Errorf("the line %q has the level and text %q, want %q", line, got, want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestCodeFences(t *testing.T) {
 		{"~~~", "text", "~~~"},
 	} {
 		if got := lesson.Fence(c.open, c.line); got != c.want {
-			t.Errorf("behind %q, %q leaves %q open, want %q", c.open, c.line, got, c.want)
+			t.Errorf("with the fence %q open, the line %q leaves %q open, want %q", c.open, c.line, got, c.want)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "uberall"}, {"Große Łódź, ÆSIR d’été", 80, "grosse-lodz-aesir-d-ete"}, {"e\u0301te\u0301", 80, "ete"}, {"Только так", 80, ""}, {"İstanbul_2", 80, "istanbul-2"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
 	} {
 		if got := lesson.Hyphenated(c.text, c.most); got != c.want {
-			t.Errorf("%q in %d bytes is %q, want %q", c.text, c.most, got, c.want)
+			t.Errorf("Hyphenated(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
 		}
 	}
 }
@@ -141,11 +141,11 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	} {
 		l := &lesson.Lesson{Title: c.title, Slug: c.slug}
 		if got := l.Headline(); got != c.want {
-			t.Errorf("%q of %s is %q, want %q", c.title, c.slug, got, c.want)
+			t.Errorf("the title %q and the slug %q give the headline %q, want %q", c.title, c.slug, got, c.want)
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
-		t.Errorf("a line of precept is shown as %q, want none", got)
+		t.Errorf("the closing line of a block is shown as %q, want no text", got)
 	}
 	if got := lesson.Line("one\n two"); got != "one two" {
 		t.Errorf("two lines are %q, want \"one two\"", got)
@@ -194,7 +194,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: got %q, want %q; changed %v, want %v; reports %q, want %q", i, slugs, step.slugs, changed, step.changed, reports, step.fault)
+			t.Errorf("step %d: lessons %q, want %q; changed %v, want %v; problems %q, want %q", i, slugs, step.slugs, changed, step.changed, reports, step.fault)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		t.Errorf("got %d lessons, want 0; reports %q, want none", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
-		t.Errorf("a missing directory: %v", err)
+		t.Errorf("a missing directory: got error %v, want none", err)
 	}
 	writeFile(t, file, written("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
@@ -251,7 +251,7 @@ func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 			lines := text.Lines(most)
 			shown := strings.Join(lines, "\n")
 			if want := strings.TrimSpace(stop); len(shown) > most || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < most-30 {
-				t.Errorf("%q in %d bytes is shown as %q, want one line that ends with a sentence", stop, most, shown)
+				t.Errorf("sentences with the stop %q are cut to %d bytes as %q, want one line that ends with a sentence", stop, most, shown)
 			}
 		}
 	}
@@ -271,7 +271,7 @@ func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 	}
 }
 
-// The version of a directory changes with each relevant file, and with no other.
+// The version of a directory changes with each lesson file, and not with other files.
 func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -286,32 +286,32 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		do      func() error
 		changes bool
 	}{
-		{"nothing", func() error { return nil }, true}, // from no version to the first version
-		{"nothing", func() error { return nil }, false},
+		{"no change", func() error { return nil }, true}, // from no version to the first version
+		{"no change", func() error { return nil }, false},
 		{"another text", write("b.md", written("b-two", "Read", "Do not read")), true},
 		{"another time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
 		{"other permissions", func() error { return os.Chmod(in("b.md"), 0o640) }, true},
 		{"another name", rename("b.md", "c.md"), true},
 		{"another folder", rename("web", "net"), true},
-		{"a folder that is left out", rename("net", "_net"), true},
-		{"a file more", write("new/deep/d.md", written("d-four")), true},
-		{"what is not a lesson", write("notes.txt", "x"), false},
+		{"a folder renamed to a skipped name", rename("net", "_net"), true},
+		{"an added file", write("new/deep/d.md", written("d-four")), true},
+		{"a file that is no lesson", write("notes.txt", "x"), false},
 		{"a README", write("ReadMe.md", "x"), false},
-		{"precept's own", write("_index.md", "x"), false},
-		{"an archived one", write("_archive/e.md", "x"), false},
-		{"an editor's", write(".c.md.swp", "x"), false},
-		{"a story", write("knowledge/lessons/c.md", "x"), false},
-		{"a story of another name", write("knowledge/other/c.md", "x"), true},
-		{"a link that leads nowhere", func() error { return os.Symlink("nobody", in("f.md")) }, false},
-		{"a link that leads round", func() error { return os.Symlink("g.md", in("g.md")) }, true},
-		{"one less", func() error { return os.Remove(in("c.md")) }, true},
+		{"a file of precept", write("_index.md", "x"), false},
+		{"an archived lesson", write("_archive/e.md", "x"), false},
+		{"a file of an editor", write(".c.md.swp", "x"), false},
+		{"a companion file", write("knowledge/lessons/c.md", "x"), false},
+		{"a lesson beside the companion files", write("knowledge/other/c.md", "x"), true},
+		{"a dangling link", func() error { return os.Symlink("nobody", in("f.md")) }, false},
+		{"a link to itself", func() error { return os.Symlink("g.md", in("g.md")) }, true},
+		{"a removed file", func() error { return os.Remove(in("c.md")) }, true},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
 		_, version, _, err := lesson.ReadDir(dir)
 		if again, err2 := lesson.DirVersion(dir); err != nil || err2 != nil || again != version {
-			t.Errorf("%s: %v %v, with the texts %s, without them %s", step.how, err, err2, version, again)
+			t.Errorf("%s: ReadDir gives version %s, error %v; DirVersion gives version %s, error %v; want equal versions", step.how, version, err, again, err2)
 		}
 		if changed := version != last; changed != step.changes {
 			t.Errorf("%s: the version changed: %v, want %v", step.how, changed, step.changes)
@@ -348,11 +348,12 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("got error %v, line %q, want no error", err, line)
 		}
-		who, n, _ := strings.Cut(e.Slug, "-")
-		if n != strconv.Itoa(next[who]) || len(e.By) != 10*next[who] {
-			t.Errorf("%s wrote %q, want line %d in one piece", who, e.Slug, next[who])
+		writer, n, _ := strings.Cut(e.Slug, "-")
+		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {
+			t.Errorf("the next line of writer %s is %q with %d bytes in By, want line %d with %d bytes",
+				writer, e.Slug, len(e.By), next[writer], 10*next[writer])
 		}
-		next[who]++
+		next[writer]++
 	}
 	if len(next) != writers {
 		t.Errorf("the log has the lines of %d writers, want %d", len(next), writers)
@@ -368,7 +369,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	writeFile(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
-		t.Fatalf("got error %v, problems %v, want no error, book.Len() = 2 and one entry in problems", err, problems)
+		t.Fatalf("the first load has the problems %v, error %v, want two lessons, one problem and no error", problems, err)
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))
@@ -377,18 +378,19 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	must(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
 	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
-		t.Fatalf("the book has %d lessons, want 1 with a-one: %v, %v", book.Len(), err, problems)
+		t.Fatalf("the second load has the problems %v, error %v, want the one lesson a-one and no error", problems, err)
 	}
 	kept := map[string]bool{}
 	for _, p := range problems {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("the kept files are %v, want web and not bad: %v", kept, problems)
+		t.Errorf("Kept by path is %v, want web kept and bad not, in the problems %v", kept, problems)
 	}
 }
 
-// A planned trial has enough picks on both sides of its coin, not too many, and one way to end.
+// A planned trial has at least 20 picks with and without the lesson, at most 100,000 picks, and one way to
+// end.
 func TestTrialPlanLimits(t *testing.T) {
 	for _, c := range []struct {
 		plan lesson.TrialPlan
@@ -402,7 +404,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 50}, true},
 		{lesson.TrialPlan{Picks: 49}, false},
 		{lesson.TrialPlan{Picks: -1}, false},
-		{lesson.TrialPlan{Epsilon: 0.125, Picks: 160}, true}, // twenty on the rarer side
+		{lesson.TrialPlan{Epsilon: 0.125, Picks: 160}, true}, // 20 withheld picks
 		{lesson.TrialPlan{Epsilon: 0.125, Picks: 159}, false},
 		{lesson.TrialPlan{Epsilon: 0.875, Picks: 160}, true},
 		{lesson.TrialPlan{Epsilon: 0.875, Picks: 159}, false},
@@ -411,7 +413,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
 		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("%+v: got error %v, want accepted %v", c.plan, err, c.fine)
+			t.Errorf("the plan %+v: got error %v, want it accepted: %v", c.plan, err, c.fine)
 		}
 	}
 }

@@ -166,24 +166,24 @@ func mutations() []mutation {
 // schema alike.
 func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 	schema := compileSchema(t)
-	bad := 0
+	refused := 0
 	for _, m := range mutations() {
 		v := m.apply(instance())
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: precept has the error %[4]v, want as the schema %[3]v", m.path, m.value, want, err)
+			t.Errorf("%v = %v: the schema has the error %v, precept the error %v, want both or none", m.path, m.value, want, err)
 		}
 		if want != nil {
-			bad++
+			refused++
 		}
 	}
-	if bad < 500 {
-		t.Errorf("%d mutations were bad, want at least 500", bad)
+	if refused < 500 {
+		t.Errorf("the schema refuses %d mutations, want at least 500", refused)
 	}
 }
 
-// The same holds for several mutations together.
+// The parser and the schema agree also on files with up to four mutations.
 func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -195,7 +195,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: precept has the error %[3]v, want as the schema %[2]v", v, want, err)
+			rt.Fatalf("%v: the schema has the error %v, precept the error %v, want both or none", v, want, err)
 		}
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Few of the injection patterns run on an ordinary lesson: each costs more than the rest of the
-// reading.
+// At most a quarter of the injection patterns run on a starter lesson: one pattern takes longer than the
+// rest of the parsing.
 func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starter(t).Lessons() {

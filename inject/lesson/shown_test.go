@@ -14,8 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// person returns the start of a file that a person wrote; a test appends more.
-func person(slug, more, body string) string {
+// personsFile returns the file of a lesson that a person wrote, with more lines of frontmatter and a body.
+func personsFile(slug, more, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + more + "---\n" + body
 }
@@ -53,7 +53,7 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 		{strings.Repeat("[LOOP DETECTED]\n", 3) + "x", 60, "(LOOP DETECTED) (LOOP DETECTED) (LOOP DETECTED) x"},
 	} {
 		if got := lesson.Quoted(c.text, c.n); got != c.want {
-			t.Errorf("%q in %d bytes is quoted %q, want %q", c.text, c.n, got, c.want)
+			t.Errorf("Quoted(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
 		}
 	}
 	piece := rapid.SampledFrom([]string{"[", "］", "⟧", "【", "\n", "\u2028", "a", "é", " ", "END LOOP DETECTED", "End of lessons.", "\u200b", "\xff", "<!--", "system:", "\x1b[2J"})
@@ -69,21 +69,21 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 // An action names the text and the state that the person saw. Another text or state is refused; an
 // action without them is accepted.
 func TestActOnAChangedLessonIsRefused(t *testing.T) {
-	l := read(t, person("look-twice", "", ""))
+	l := read(t, personsFile("look-twice", "", ""))
 	for name, c := range map[string]struct {
-		sight     lesson.SeenVersion
+		seen      lesson.SeenVersion
 		wantError string
 	}{
-		"nothing seen":   {lesson.SeenVersion{}, ""},
-		"as it is":       {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Active}, ""},
-		"the text alone": {lesson.SeenVersion{Hash: l.ContentHash}, ""},
-		"another text":   {lesson.SeenVersion{Hash: "x", State: lesson.Active}, "the text has changed"},
-		"another state":  {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
-		"neither":        {lesson.SeenVersion{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
+		"nothing seen":    {lesson.SeenVersion{}, ""},
+		"this version":    {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Active}, ""},
+		"the text alone":  {lesson.SeenVersion{Hash: l.ContentHash}, ""},
+		"another text":    {lesson.SeenVersion{Hash: "x", State: lesson.Active}, "the text has changed"},
+		"another state":   {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
+		"another of both": {lesson.SeenVersion{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
-		err := c.sight.Check(l)
+		err := c.seen.Check(l)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("%s: got %v, want %q", name, err, c.wantError)
+			t.Errorf("seen %s: got error %v, want %q", name, err, c.wantError)
 		}
 	}
 }
@@ -99,14 +99,14 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"nothing":             {person("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
-		"the advice":          {person("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
-		"beside the advice":   {person("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
-		"beside, by an agent": {person("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
-		"the title":           {strings.Replace(person("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
-		"the description":     {strings.Replace(person("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
-		"a note":              {strings.Replace(person("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
-		"a keyword":           {strings.Replace(person("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
+		"nothing":             {personsFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
+		"the advice":          {personsFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
+		"beside the advice":   {personsFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
+		"beside, by an agent": {personsFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
+		"the title":           {strings.Replace(personsFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
+		"the description":     {strings.Replace(personsFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
+		"a note":              {strings.Replace(personsFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
+		"a keyword":           {strings.Replace(personsFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
 	} {
 		l := read(t, c.raw)
 		var got []string
@@ -114,17 +114,17 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 			got = append(got, fmt.Sprint(f.Severity, " ", f.Field))
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+			t.Errorf("%s: the findings are %q, want %q", name, got, c.want)
 		}
-		seen := slices.ContainsFunc(c.want, func(s string) bool { return s == "error body" || s == "error title" })
-		if by := l.Approval.Source; by == "" && (l.State == lesson.Quarantined) != seen {
-			t.Errorf("%s: a person's file has the state %s, want quarantined: %t", name, l.State, seen)
+		forModel := slices.ContainsFunc(c.want, func(s string) bool { return s == "error body" || s == "error title" })
+		if l.Approval.Source == "" && (l.State == lesson.Quarantined) != forModel {
+			t.Errorf("%s: a person's file has the state %s, want quarantined: %t", name, l.State, forModel)
 		}
 	}
 }
 
-// Of two lessons with one slug the first by path is used. Of an archived lesson the book knows the
-// slug only. A set for checks matches no text.
+// Of two lessons with one slug the first by path is used. A book of With knows the slugs of archived
+// lessons, and matches no text.
 func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 	at := func(slug, path string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, Path: path, State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{"in doubt"}}}
@@ -135,7 +135,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("the book holds %v, want the first lesson of each slug", book.Lessons())
 	}
 	if _, ok := book.Get("c"); ok {
-		t.Error("the book has a lesson that no file has")
+		t.Error("the book has a lesson with the slug c, want none")
 	}
 	q := &lesson.Query{Words: []string{"in doubt"}}
 	if hits := book.Match(q); len(hits) != 2 || hits[0].Lesson != other {
@@ -145,10 +145,11 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Error("two calls of Text render the lesson twice, want one text")
 	}
 	texts := lesson.NewTexts("bank")
-	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(person("look-twice", "", "")), "_archive/old-one.md": nil})
+	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(personsFile("look-twice", "", "")), "_archive/old-one.md": nil})
 	draft := held.With([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
-		t.Errorf("the draft has %d lessons and archived %v, want 1 and old-one", draft.Len(), draft.Archived("old-one"))
+		t.Errorf("the draft has %d lessons and %d matches, archived old-one %v, look-twice %v; want 1, 0, true, false",
+			draft.Len(), len(draft.Match(q)), draft.Archived("old-one"), draft.Archived("look-twice"))
 	}
 }
 
@@ -161,7 +162,7 @@ func TestShownSlugCannotCloseABlock(t *testing.T) {
 	} {
 		text := (&lesson.Lesson{Slug: slug, Title: "Look twice"}).Text()
 		if text.Slug != want || text.Title != "Look twice" {
-			t.Errorf("%q is shown as %q, %q, want %q", slug, text.Slug, text.Title, want)
+			t.Errorf("the slug %q is shown as %q with the title %q, want %q and the title \"Look twice\"", slug, text.Slug, text.Title, want)
 		}
 	}
 }
@@ -169,26 +170,26 @@ func TestShownSlugCannotCloseABlock(t *testing.T) {
 // A planned trial has the time of its start, to the second; other trials have none.
 func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
-	l := read(t, person("look-twice", "", ""))
+	l := read(t, personsFile("look-twice", "", ""))
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
-			t.Errorf("%+v: got %+v, error %v, want no error, Plan.Started.Equal(want) = true and Plan.Picks = %d", plan, got, err, plan.Picks)
+			t.Errorf("the plan %+v gives the lesson %+v, error %v, want Started %s and %d picks", plan, got, err, want, plan.Picks)
 		}
 	}
-	for _, over := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
-		if _, err := lesson.Act(l, lesson.StartTrial, over, "kim", at); err == nil {
-			t.Errorf("the plan %+v is accepted, want an error", over)
+	for _, invalid := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
+		if _, err := lesson.Act(l, lesson.StartTrial, invalid, "kim", at); err == nil {
+			t.Errorf("the plan %+v is accepted, want an error", invalid)
 		}
 	}
 }
 
 // Advice beyond its budget is cut after an item, a paragraph or a block of code, or else after a
 // word, with a mark; the number of an item is no sentence.
-func TestLongAdviceIsCutAtASectionOrWord(t *testing.T) {
+func TestLongAdviceIsCutAfterAnItemAParagraphOrAWord(t *testing.T) {
 	for _, c := range []struct {
 		advice string
-		room   int
+		limit  int // bytes
 		want   []string
 	}{
 		{"1. open the file\n2. read a line that is long", 30, []string{"1. open the file"}},
@@ -204,8 +205,8 @@ func TestLongAdviceIsCutAtASectionOrWord(t *testing.T) {
 		{"abcdefghij", 3, nil},
 	} {
 		text := (&lesson.Lesson{Slug: "look-twice", Advice: c.advice}).Text()
-		if got := text.Lines(c.room); !slices.Equal(got, c.want) {
-			t.Errorf("%q in %d bytes is %q, want %q", c.advice, c.room, got, c.want)
+		if got := text.Lines(c.limit); !slices.Equal(got, c.want) {
+			t.Errorf("the advice %q in %d bytes has the lines %q, want %q", c.advice, c.limit, got, c.want)
 		}
 	}
 }
@@ -226,18 +227,18 @@ func TestEvidenceAndTargetFaultsNameTheirPlace(t *testing.T) {
 		"a target of nothing":     {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
 		"a target of another key": {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
 	} {
-		raw := strings.Replace(person("look-twice", "", ""), c.old, c.new, 1)
+		raw := strings.Replace(personsFile("look-twice", "", ""), c.old, c.new, 1)
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
+			t.Errorf("%s: got the error %v, want one fault that starts with %q", name, err, c.want)
 		}
 	}
 }
 
-// The hash of a book covers its lessons, their texts, states, ends and successors; not their paths
-// or their order.
-func TestBookHashIgnoresPathsAndOrder(t *testing.T) {
+// The hash of a book covers the slug, content hash, state, expiry and Supersedes of each lesson; not its
+// path, category, counts or confidence.
+func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 	one := func(change func(*lesson.Lesson)) string {
 		l := lesson.Lesson{Slug: "look-twice", ContentHash: "x", State: lesson.Active, Path: "a.md"}
 		change(&l)
@@ -248,16 +249,16 @@ func TestBookHashIgnoresPathsAndOrder(t *testing.T) {
 		change func(*lesson.Lesson)
 		equal  bool
 	}{
-		"where it lies":    {func(l *lesson.Lesson) { l.Path, l.Category = "b/c.md", "b" }, true},
-		"its counts":       {func(l *lesson.Lesson) { l.SuccessCount, l.Confidence = 5, 0.9 }, true},
-		"its slug":         {func(l *lesson.Lesson) { l.Slug = "look-again" }, false},
-		"its text":         {func(l *lesson.Lesson) { l.ContentHash = "y" }, false},
-		"its state":        {func(l *lesson.Lesson) { l.State = lesson.Trial }, false},
-		"its end":          {func(l *lesson.Lesson) { l.ExpiresAt = time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC) }, false},
-		"what it replaces": {func(l *lesson.Lesson) { l.Supersedes = []string{"other"} }, false},
+		"path":       {func(l *lesson.Lesson) { l.Path, l.Category = "b/c.md", "b" }, true},
+		"counts":     {func(l *lesson.Lesson) { l.SuccessCount, l.Confidence = 5, 0.9 }, true},
+		"slug":       {func(l *lesson.Lesson) { l.Slug = "look-again" }, false},
+		"text":       {func(l *lesson.Lesson) { l.ContentHash = "y" }, false},
+		"state":      {func(l *lesson.Lesson) { l.State = lesson.Trial }, false},
+		"expiry":     {func(l *lesson.Lesson) { l.ExpiresAt = time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC) }, false},
+		"Supersedes": {func(l *lesson.Lesson) { l.Supersedes = []string{"other"} }, false},
 	} {
 		if got := one(c.change); (got == same) != c.equal {
-			t.Errorf("%s: another book: %v, want %v", name, got != same, !c.equal)
+			t.Errorf("a change of %s changes the hash: %v, want %v", name, got != same, !c.equal)
 		}
 	}
 }
@@ -287,12 +288,12 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	} {
 		found := lesson.Checks{}.Lesson(c.l, book)
 		if len(found) != len(c.want) {
-			t.Errorf("%s: got %v, want %d entries in found", name, found, len(c.want))
+			t.Errorf("%s: the findings are %v, want %d", name, found, len(c.want))
 			continue
 		}
 		for i, want := range c.want {
 			if got := found[i].String(); !strings.HasPrefix(got, want) {
-				t.Errorf("%s: got %s, want %s", name, got, want)
+				t.Errorf("%s: the finding is %q, want the prefix %q", name, got, want)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestStarterLessonsLintClean(t *testing.T) {
 	}
 }
 
-// A shortened lesson would lose its end with the "do not".
+// The advice of a starter lesson is not cut: its last sentence often says what not to do.
 func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
@@ -44,7 +44,7 @@ func TestStarterLessonsFitTheBlock(t *testing.T) {
 	}
 }
 
-// failure returns a failed shell call.
+// failure returns the error of a failed shell call.
 func failure(id, text string) ErrorText {
 	j := detect.Judgement{Outcome: detect.Error}
 	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}
@@ -107,10 +107,10 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starter(t).Lessons() {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
-			t.Errorf("%s: got %v, want no error", l.Slug, err)
+			t.Errorf("%s does not follow the schema: %v, want no error", l.Slug, err)
 		}
 		if back, err := Format(l); err != nil || string(back) != l.Raw {
-			t.Errorf("%s is written as another text, want its own bytes: %v", l.Slug, err)
+			t.Errorf("Format of %s gives error %v or another text, want the bytes of the file", l.Slug, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {

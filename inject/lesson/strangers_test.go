@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// written returns a lesson in the published form, with some lines replaced: replaced has pairs of
-// an old and a new line.
+// written returns the file of a lesson in the learning/v1 form, with some texts replaced: replaced has
+// pairs of an old and a new text.
 func written(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -34,7 +34,7 @@ Read the page id again.
 `)
 }
 
-// gptmeFile returns a lesson in the form of gptme.
+// gptmeFile returns the file of a lesson in the gptme form.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
 // Unusual files: each is active, or its fault names the file, the line and a remedy. The lessons of
@@ -89,7 +89,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s removes the other lesson, want it kept: %v", c.name, err)
+			t.Errorf("with %s the load has the error %v or lacks the lesson good, want the lesson and no error", c.name, err)
 		}
 		report := ""
 		for _, p := range problems {
@@ -97,9 +97,9 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		}
 		switch {
 		case c.fault == "" && (book.Len() != 2 || report != ""):
-			t.Errorf("%s is not active, want active: %s", c.name, report)
+			t.Errorf("%s: got %d lessons and the problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
 		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
-			t.Errorf("%s: got the problem %q, want %q", c.name, report, c.fault)
+			t.Errorf("%s: got %d lessons and the problem %q, want 1 lesson and the problem %q of this file", c.name, book.Len(), report, c.fault)
 		}
 	}
 }

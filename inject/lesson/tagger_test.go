@@ -19,13 +19,13 @@ func TestTagsOfWordsFireLessons(t *testing.T) {
 		query lesson.Query
 		hits  []string
 	}{
-		{"nothing", lesson.Query{Words: []string{"hello"}}, nil},
+		{"no tag", lesson.Query{Words: []string{"hello"}}, nil},
 		{"the user's words", lesson.Query{Words: []string{"Please KUBECTL apply it"}}, []string{"on-deploy "}},
 		{"a phrase", lesson.Query{Words: []string{"run helm   upgrade"}}, []string{"on-deploy "}},
 		{"half a phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
 		{"an error", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "write: no space left on device"}}}, []string{"on-disk c1"}},
 		{"two errors", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no space left"}, {CallID: "c2", Text: "no space left"}}}, []string{"on-disk c2"}},
-		{"the client's own", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
+		{"a tag of the client and a tag of the words", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
 	} {
 		q := c.query
 		tagger.Tag(&q)
@@ -34,7 +34,7 @@ func TestTagsOfWordsFireLessons(t *testing.T) {
 			hits = append(hits, h.Lesson.Slug+" "+h.CallID)
 		}
 		if !slices.Equal(hits, c.hits) {
-			t.Errorf("%s: got %q, want %q", c.what, hits, c.hits)
+			t.Errorf("%s: the matches are %q, want %q", c.what, hits, c.hits)
 		}
 	}
 	var none *lesson.Tagger
@@ -63,12 +63,12 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 			got = append(got, h.Lesson.Slug)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s/%s gets %q, want %q", c.tenant, c.agent, got, c.want)
+			t.Errorf("tenant %q, agent %q: the matches are %q, want %q", c.tenant, c.agent, got, c.want)
 		}
 	}
 	a, b := mk("one", lesson.Scope{}), mk("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
-		t.Error("two tenants have one hash, want an approval for one tenant only")
+		t.Error("a lesson for all and a lesson for one tenant have the same hash, want different hashes")
 	}
 }
 
@@ -76,10 +76,10 @@ func TestFiredListsTheMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
-		t.Errorf(`got %q, want ["load more", "web", "E42"]`, got)
+		t.Errorf(`with an error the matched triggers are %q, want ["load more", "web", "E42"]`, got)
 	}
 	q.Errors = nil // an error pattern does not count in the user's words
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web"}) {
-		t.Errorf(`got %q, want ["load more", "web"]`, got)
+		t.Errorf(`without an error the matched triggers are %q, want ["load more", "web"]`, got)
 	}
 }

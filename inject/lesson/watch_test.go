@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// titled returns a lesson with the given title.
+// titled returns the file of a lesson with the given title.
 func titled(slug, title string) string {
 	return written(slug, "Check the page before clicking", title)
 }
@@ -48,7 +48,7 @@ func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan 
 	})
 }
 
-// await waits for less than two seconds until the newest book has the wanted titles.
+// await waits at most two seconds for an update whose book has the wanted titles.
 func await(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -60,17 +60,17 @@ func await(t *testing.T, updates <-chan update, want ...string) update {
 				return last
 			}
 		case <-deadline:
-			t.Fatalf("want titles %q, the newest are %q with %v", want, last.titles, last.problems)
+			t.Fatalf("after two seconds the newest titles are %q, with the problems %v, want the titles %q", last.titles, last.problems, want)
 		}
 	}
 }
 
-// silent sees no update in a minute.
+// silent fails the test if an update arrives within a minute.
 func silent(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
-		t.Errorf("an update without a change: %q, %v", u.titles, u.problems)
+		t.Errorf("got an update with the titles %q and the problems %v without a change, want none", u.titles, u.problems)
 	case <-time.After(time.Minute):
 	}
 }
@@ -98,17 +98,17 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			change func() error
 			want   []string
 		}{
-			{"renamed over it", func() error {
+			{"another file renamed over the file", func() error {
 				writeFile(t, file+".tmp", titled("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"moved away and written anew", func() error {
+			{"the file moved away and written again", func() error {
 				err := os.Rename(file, file+"~")
 				writeFile(t, file, titled("one-a", "Three"))
 				return err
 			}, []string{"Three"}},
-			{"truncated and written", func() error { writeFile(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
-			{"of the same size and time", func() error {
+			{"the file truncated and written", func() error { writeFile(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
+			{"the file written with the same size and time", func() error {
 				info, err := os.Stat(file)
 				must(t, err)
 				writeFile(t, file, titled("one-a", "Five"))
@@ -121,12 +121,12 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			{"a folder renamed", func() error {
 				return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
 			}, []string{"Five", "Second"}},
-			{"removed", func() error { return os.Remove(file) }, []string{"Second"}},
+			{"the file removed", func() error { return os.Remove(file) }, []string{"Second"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, nil},
 		} {
 			must(t, step.change())
 			if u := await(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got %v, want an empty u.problems", step.how, u.problems)
+				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
 			}
 			silent(t, updates)
 		}
@@ -153,7 +153,7 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 }
 
 // A missing directory is empty until the directory appears. If the directory becomes another kind
-// of file, its lessons stay active, with one log line.
+// of file, its lessons stay active, and the update has one problem.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -172,12 +172,12 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := await(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("a file in place of the directory gives %v, want \"not a directory\"", u.problems)
+			t.Errorf("a file in place of the directory gives the problems %v, want one with Kept and \"not a directory\"", u.problems)
 		}
 		silent(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := await(t, updates, "Again"); len(u.problems) > 0 {
-			t.Errorf("the lesson is active again: %v, want none", u.problems)
+			t.Errorf("the directory is back: got the problems %v, want none", u.problems)
 		}
 	})
 }
@@ -194,12 +194,12 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			writeFile(t, file, bad)
 			u := await(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
-				t.Errorf("%q: the problems are %v, want one of the kept lesson one-a", bad, u.problems)
+				t.Errorf("%q: the problems are %+v, want one with Kept and the slug one-a", bad, u.problems)
 			}
 			silent(t, updates)
 			writeFile(t, file, titled("one-a", "One"))
 			if u = await(t, updates, "One"); len(u.problems) != 0 {
-				t.Errorf("%q is valid again: got problems %v, want none", bad, u.problems)
+				t.Errorf("a valid file in place of %q: got the problems %v, want none", bad, u.problems)
 			}
 		}
 		writeFile(t, file, titled("one-a", "Good again"))
@@ -207,7 +207,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	})
 }
 
-// An unreadable file or folder keeps its old lessons active, and no other lessons.
+// The lessons of an unreadable file or folder stay active. A lesson whose file became a directory is removed.
 func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -224,7 +224,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			link(t, filepath.Base(path), path)
 			u := await(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
-				t.Errorf("%s: got %v, want one problem, of the file %q, whose last valid lesson stays", name, u.problems, path)
+				t.Errorf("%s: got the problems %+v, want one with Kept and the path %q", name, u.problems, path)
 			}
 			silent(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
@@ -249,7 +249,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 		t.Helper()
 		await(t, updates, "One")
 		silent(t, updates)
-		time.Sleep(950 * time.Millisecond) // the next look comes between the two steps
+		time.Sleep(950 * time.Millisecond) // the next poll comes between the two steps
 		whole := titled("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		must(t, err)
@@ -266,7 +266,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	})
 }
 
-// A file that changes without a pause is read nevertheless.
+// A directory that changes without a pause is read within two seconds.
 func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -287,7 +287,7 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 			default:
 			}
 		}
-		t.Error("a file that changes all the time is never active")
+		t.Error("a file that changes for 3 seconds is never active, want active within 2s")
 	})
 }
 
@@ -318,7 +318,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 			book, problems, err := w.Load()
 			if err != nil || len(problems) > 0 || book.Len() != 1 {
-				t.Fatalf("the load gives %d lessons and the problems %v, want 1 and none: %v", book.Len(), problems, err)
+				t.Fatalf("the load gives problems %v, error %v, want one lesson and neither", problems, err)
 			}
 			if changes {
 				writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
@@ -327,7 +327,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			defer cancel()
 			must(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("with changes: %v, onBook was called %d times, want a call only after a change", changes, len(books))
+				t.Errorf("changed after Load: %v: got %d more calls of onBook, want one call with 2 lessons after a change, else none", changes, len(books))
 			}
 		})
 	}
@@ -355,7 +355,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	})
 }
 
-// A callback that panics is logged once, and the watcher continues.
+// A panic of the callback is reported to Panicked once, and the watcher continues.
 func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -373,7 +373,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
-			t.Errorf("got %d callbacks with %q, want 2 with poison", calls.Load(), reports)
+			t.Errorf("got %d callbacks and the panics %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
 		}
 	})
 }
