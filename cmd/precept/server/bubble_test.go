@@ -19,14 +19,14 @@ import (
 // synctest bubble advances while all goroutines wait.
 type port struct {
 	address net.TCPAddr
-	taken   chan net.Conn
+	dialed  chan net.Conn
 	closed  chan struct{}
 	once    sync.Once
 }
 
 func (p *port) Accept() (net.Conn, error) {
 	select {
-	case c := <-p.taken:
+	case c := <-p.dialed:
 		return c, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
@@ -46,7 +46,7 @@ type ports map[string]*port
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
 	one := &port{
 		address: net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + len(p)},
-		taken:   make(chan net.Conn), closed: make(chan struct{}),
+		dialed:  make(chan net.Conn), closed: make(chan struct{}),
 	}
 	p[one.address.String()] = one
 	return one, nil
@@ -55,14 +55,14 @@ func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
 func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
-	case p[address].taken <- far:
+	case p[address].dialed <- far:
 		return near, nil
 	case <-p[address].closed:
 		return nil, net.ErrClosed
 	}
 }
 
-// bubbled is a server with the time of a bubble: an hour passes as soon as all goroutines wait.
+// bubbled is a server in a synctest bubble: the clock moves to the next timer as soon as all goroutines wait.
 type bubbled struct {
 	*runningServer
 	ports ports
@@ -71,12 +71,12 @@ type bubbled struct {
 // inBubble runs a server and do in a bubble, and stops the server.
 func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	t.Helper()
-	source := flags(t, injectAll(options))
+	source := flagSource(t, injectAll(options))
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		do(b)
-		if err := b.ends(); err != nil {
+		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})

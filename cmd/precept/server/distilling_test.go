@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A session that the distiller cannot read is counted under the name of the distiller: a label of a
-// metric never holds the name of a session.
+// A session that the judge cannot judge is counted with the label step="distill": no label of the metric has the name
+// of a session.
 func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)
 	}))
 	defer model.Close()
-	l := starts(t, flags(t, map[string]string{
+	l := startServer(t, flagSource(t, map[string]string{
 		"upstream": model.URL + "/v1", "metrics.public": "true", "reward.close_after": "1s",
 		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
 	}))
@@ -28,7 +28,7 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	var metrics []byte
-	eventually(t, "the failure", func() bool {
+	eventually(t, "the counted failure", func() bool {
 		res, err := http.Get(l.admin + "/metrics") //nolint:noctx // as above
 		if err != nil {
 			t.Fatal(err)
@@ -38,9 +38,9 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a label names a session, want no session name: %s", metrics)
+		t.Errorf("a label step has the name of a session, want only distill: %s", metrics)
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

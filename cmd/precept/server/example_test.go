@@ -28,7 +28,7 @@ func ExampleServer_Run() {
 	}
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
-		Tools: outside(), Config: cfg, Console: io.Discard, Embedded: true,
+		Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true,
 		Ready: func(data, _ string) { ready <- data },
 	})
 	ctx, stop := context.WithCancel(context.Background())

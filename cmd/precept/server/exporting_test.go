@@ -31,8 +31,8 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// If a turn of a session is missing, an export has the score of feedback on the session, and not its words:
-// the words may be about a turn that opted out.
+// If an exchange of a session is missing, an export has no words of feedback on the session, because the words may
+// be about a turn that opted out. Feedback on one turn keeps its words.
 func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, "s")
 	rec := &session.Record{
@@ -46,10 +46,10 @@ func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 	for turns, want := range map[int]string{3: "the key is 8", 2: ""} {
 		s, err := transcript(t.Context(), oneSession{turns: turns}, row)
 		if err != nil || len(s.Ratings) != 2 {
-			t.Fatalf("got %d ratings, error %v, want 2 ratings", len(s.Ratings), err)
+			t.Fatalf("with %d of 3 turns: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
 		}
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
-			t.Errorf("with %d of 3 turns: got the ratings %+v, want the words %q on the session", turns, s.Ratings, want)
+			t.Errorf("with %d of 3 turns: got the ratings %+v, want the words %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
 	}
 }

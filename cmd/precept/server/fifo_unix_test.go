@@ -17,11 +17,11 @@ func TestLedgerPipeDoesNotBlockTheStop(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := starts(t, flags(t, map[string]string{"ledger.file": path}))
+	l := startServer(t, flagSource(t, map[string]string{"ledger.file": path}))
 	l.stop()
 	for {
 		select {
-		case err := <-l.over:
+		case err := <-l.runErr:
 			if err != nil {
 				t.Error(err)
 			}

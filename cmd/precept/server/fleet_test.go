@@ -23,7 +23,7 @@ type fleetKeys struct {
 // keysOf returns the copy of the fleet's keys in the data directory of a server.
 func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(loaded(t, source).DataDir, "fleet.json"))
+	b, err := os.ReadFile(filepath.Join(configOf(t, source).DataDir, "fleet.json"))
 	if err == nil {
 		err = json.Unmarshal(b, &keys)
 	}
@@ -33,29 +33,29 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	return keys
 }
 
-// Servers on one Redis share salt, secret, lessons and report.
+// Servers on one Redis (replicas) share the salt of the coins, the secret of tenant names, the lessons and the report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newLastRequest(t)
-	one := flags(t, injectAll(map[string]string{
+	one := flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	other := flags(t, injectAll(map[string]string{
+	other := flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	first, second := starts(t, one), starts(t, other)
+	first, second := startServer(t, one), startServer(t, other)
 	if a, b := keysOf(t, one), keysOf(t, other); a != b {
 		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
 	}
-	if m.got(first, "coder", "build the targets", "End of lessons.") {
-		t.Error("a lesson came from an empty bank, want none")
+	if m.newSessionGets(first, "coder", "build the targets", "End of lessons.") {
+		t.Error("a session got a lesson from an empty bank")
 	}
-	tools := outside()
-	place, err := tools.OpenBank(loaded(t, one))
+	tools := testTools()
+	place, err := tools.OpenBank(configOf(t, one))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // every write was answered
+	defer place.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	text, err := os.ReadFile(filepath.Join(lessons, "look-first.md"))
@@ -66,95 +66,97 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "the lesson at a replica", func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "the lesson in a session of each replica", func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") })
 	}
 	first.playSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.playSession("coder", "there", "build the targets", `"type":"score","score":0`)
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "both sessions in the report", func() bool {
+		eventually(t, "the report of each replica with both sessions", func() bool {
 			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
 	}
 	for _, l := range []*runningServer{first, second} {
-		if err := l.ends(); err != nil {
+		if err := l.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	}
-	db, err := tools.OpenStored(t.Context(), loaded(t, other))
+	db, err := tools.OpenStored(t.Context(), configOf(t, other))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("a verb finds %v in Redis, error %v, want two sessions", n, err)
+		t.Errorf("a verb finds the rows %v in Redis, error %v, want at least two sessions", n, err)
 	}
 }
 
-// A replica starts without Redis: the replica serves, reports the degraded state, and injects no
-// lesson whose coin another replica would flip differently. The replicas agree on the keys when
-// Redis is available; afterwards a copy lets a replica start and inject without Redis.
+// A server that starts without Redis serves and reports the degraded state. It injects no lesson, because other
+// replicas may have another salt and thus other coins. The server gets the keys when Redis is available. With the copy
+// of the keys, the next start injects lessons without Redis.
 func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := newLastRequest(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
-	lessonInjected := func(l *runningServer) bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
-	l := starts(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
+	lessonInjected := func(l *runningServer) bool {
+		return m.newSessionGets(l, "coder", "build the targets", "End of lessons.")
+	}
+	l := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log does not say %q", line)
+			t.Errorf("the log lacks the line %q", line)
 		}
 	}
 	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz: got status %d, body %s, want status 200 and a body with degraded", status, body)
 	}
 	if lessonInjected(l) {
-		t.Error("a session got a lesson before the fleet's salt was known, want none")
+		t.Error("a session got a lesson before the fleet's salt was known")
 	}
-	tools := outside()
-	if db, err := tools.OpenStored(t.Context(), loaded(t, source)); err == nil {
-		t.Error("a verb opens an unavailable Redis", db.Close())
+	tools := testTools()
+	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
+		t.Errorf("a verb opened a store in an unavailable Redis; its Close returns the error %v", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
-	eventually(t, "a lesson", func() bool { return lessonInjected(l) })
-	if err := l.ends(); err != nil {
+	eventually(t, "the log line on the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
+	eventually(t, "a session with a lesson", func() bool { return lessonInjected(l) })
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	known := keysOf(t, source)
 	redis.Kill()
-	again := starts(t, source)
+	again := startServer(t, source)
 	if again.console.contains("the salt of the fleet is unknown") || !lessonInjected(again) {
-		t.Error("the copy of the keys is not in use, want a lesson without Redis")
+		t.Error("with the copy of the keys and without Redis a session gets no lesson, or the log says that the salt is unknown")
 	}
 	if keysOf(t, source) != known {
-		t.Error("the copy of the keys differs from the keys of the server")
+		t.Error("the second start without Redis changed the copy of the keys")
 	}
-	if err := redis.Start(); err != nil { // the stop ships the content of the outbox
+	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
 		t.Fatal(err)
 	}
-	if err := again.ends(); err != nil {
+	if err := again.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
 // Keys of one store are never used with another store.
 func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
-	redis, apart := storetest.StartRedis(t), storetest.StartRedis(t)
+	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
-	source := flags(t, more)
-	if err := starts(t, source).ends(); err != nil {
+	source := flagSource(t, more)
+	if err := startServer(t, source).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	before := keysOf(t, source)
-	more["store.url"] = apart.URL()
-	moved := flags(t, more)
-	if err := starts(t, moved).ends(); err != nil {
+	more["store.url"] = other.URL()
+	moved := flagSource(t, more)
+	if err := startServer(t, moved).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
@@ -168,55 +170,55 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Kill()
 	m := newLastRequest(t)
-	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
-	l := starts(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
+	l := startServer(t, source)
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
-		t.Error("the log does not say that there are no lessons")
+		t.Error("the log lacks the line on the unreadable lessons")
 	}
-	lessonInjected := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
-		t.Error("a lesson came from an unavailable bank, want none")
+		t.Error("a session got a lesson from an unavailable bank")
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tools := outside()
-	place, err := tools.OpenBank(loaded(t, source))
+	tools := testTools()
+	place, err := tools.OpenBank(configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // every write was answered
+	defer place.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
 	}
-	eventually(t, "the lesson", lessonInjected)
-	if err := l.ends(); err != nil {
+	eventually(t, "a session with the lesson", lessonInjected)
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A replica ends its lease on the deletion of old exchanges when a reload sets learning.hot to 0s, and at its end, so
-// that another replica works at once.
+// The replica with the lease deletes old exchanges from Redis. The replica releases the lease when a reload sets
+// learning.hot to 0s, and at its stop, so that another replica can take the lease at once.
 func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flags(t, injectAll(map[string]string{"upstream": model(t), "store.url": redis.URL()}))
-	write := saved(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": model(t), "store.url": redis.URL()}))
+	write := withFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
-	l := starts(t, source)
+	l := startServer(t, source)
 	held := func(want int64) func() bool {
 		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
 	}
 	eventually(t, "the lease", held(1))
 	write("learning: {hot: 0s}\n")
-	eventually(t, "the end of the lease by a reload", held(0))
+	eventually(t, "the release of the lease after the reload", held(0))
 	write("learning: {hot: 10h}\n")
 	eventually(t, "the lease after another reload", held(1))
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	if !held(0)() {
-		t.Error("the lease is held after the end of the replica, want a free lease")
+		t.Error("the lease is held after the stop of the replica, want a free lease")
 	}
 }

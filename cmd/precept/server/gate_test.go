@@ -30,29 +30,29 @@ import (
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
-			with, without int // successes of 200
-			picks         int64
+			with, without int   // successes of 200 sessions with, and of 200 without the lesson
+			picks         int64 // planned
 			by            string
 			want          lesson.State
 		}{
-			"helps":       {150, 100, 400, distill.AutoGate, lesson.Active},
-			"harms":       {75, 105, 400, distill.AutoGate, lesson.Trial},
-			"early harm":  {20, 150, 1000, distill.AutoGate, lesson.Archived},
-			"his harm":    {20, 150, 1000, "somebody", lesson.Trial},
-			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
-			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
-			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
+			"helps":                          {150, 100, 400, distill.AutoGate, lesson.Active},
+			"harms":                          {75, 105, 400, distill.AutoGate, lesson.Trial},
+			"early harm":                     {20, 150, 1000, distill.AutoGate, lesson.Archived},
+			"early harm in a person's trial": {20, 150, 1000, "ann", lesson.Trial},
+			"no finding":                     {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"the last pick is missing":       {101, 100, 401, distill.AutoGate, lesson.Trial},
+			"no finding in a person's trial": {101, 100, 400, "ann", lesson.Trial},
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
 				g := newGate(t, style)
 				l := g.begin(c.by, c.picks)
 				g.play(l, c.with, c.without)
-				v, ends, d := g.open()
-				if err := ends.endTrials(t.Context(), d); err != nil {
+				v, trials, d := g.open()
+				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("got state %s, want %s: %+v", got, c.want, g.row(v))
+					t.Errorf("the lesson has the state %s, want %s; its row in the report is %+v", got, c.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -71,20 +71,21 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// The expectation of the chooser does not keep a lesson in a trial that has ended.
-func TestEndedTrialIgnoresChooserExpectation(t *testing.T) {
+// The verdict of a trial decides the state of the lesson. A verdict of the chooser (benched, likely harms) counts
+// as no proof.
+func TestVerdictOfAnEndedTrialDecidesTheState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
 		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
 	} {
 		g := newGate(t, "advice")
 		l := g.begin(distill.AutoGate, 400)
-		_, ends, d := g.open()
-		if err := ends.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
+		_, trials, d := g.open()
+		if err := trials.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
-			t.Errorf("%s: got state %s, want %s", verdict, got, want)
+			t.Errorf("after a trial with the verdict %s the lesson has the state %s, want %s", verdict, got, want)
 		}
 	}
 }
@@ -92,8 +93,8 @@ func TestEndedTrialIgnoresChooserExpectation(t *testing.T) {
 // gate is the automatic gate over a store with the data of a test.
 type gate struct {
 	*testing.T
-	w   *Tools
-	cfg *configs.Config
+	tools *Tools
+	cfg   *configs.Config
 }
 
 func newGate(t *testing.T, style string) *gate {
@@ -101,15 +102,15 @@ func newGate(t *testing.T, style string) *gate {
 	cfg := configs.Default()
 	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
 	cfg.Distill.Gate = "auto"
-	w := &Tools{Now: time.Now, Random: rand.Reader}
+	tools := &Tools{Now: time.Now, Random: rand.Reader}
 	banktest.WriteLesson(t, cfg.Lessons, "on-trial", "targets")
-	return &gate{T: t, w: w, cfg: cfg}
+	return &gate{T: t, tools: tools, cfg: cfg}
 }
 
-// begin sets the lesson in trial.
+// begin starts a trial of the lesson.
 func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	g.Helper()
-	b, done, err := g.w.OpenWriter(g.cfg)
+	b, done, err := g.tools.OpenWriter(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -121,18 +122,19 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// play counts 400 rewarded sessions of the trial, half of them withheld.
+// play counts 400 rewarded sessions of the trial. Half of the sessions get the lesson; with and without are the
+// successes in each half.
 func (g *gate) play(l *lesson.Lesson, with, without int) {
 	g.Helper()
-	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.Now})
+	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
 	if err != nil {
 		g.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // what was settled is settled
+	defer db.Close() //nolint:errcheck // Settle has written
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
 	steps := make([]session.Settlement, 400)
 	for i := range steps {
-		a := trial.Assignment{At: g.w.Now().Unix(), Decided: true, Picks: []trial.Pick{{
+		a := trial.Assignment{At: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
 			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
 		wins, y := without, 0.0
@@ -152,10 +154,10 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server without starting the server, and returns the gate and a distiller.
+// open sets up a server that accepts no request, and returns its services, its gate and a distiller.
 func (g *gate) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
-	s := New(Options{Tools: *g.w, Config: g.cfg, Console: io.Discard})
+	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
 	g.Cleanup(func() { _ = s.stop() })
 	l, err := listenTCP(g.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
@@ -168,9 +170,9 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 	v := s.services
 	st, ok := v.backend.(DistillStore)
 	if !ok {
-		g.Fatalf("%T", v.backend)
+		g.Fatalf("the backend is a %T, want a DistillStore", v.backend)
 	}
-	d, err := g.w.NewDistiller(g.cfg, st, v.store.OptOut, v.lessons.place)
+	d, err := g.tools.NewDistiller(g.cfg, st, v.store.OptOut, v.lessons.place)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -180,7 +182,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 // state returns the state of the lesson in the bank or in the archive.
 func (g *gate) state() lesson.State {
 	g.Helper()
-	b, done, err := g.w.OpenWriter(g.cfg)
+	b, done, err := g.tools.OpenWriter(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -192,18 +194,19 @@ func (g *gate) state() lesson.State {
 	if l, ok := book.Get("on-trial"); ok {
 		return l.State
 	}
-	gone, _, err := b.Archived(g.Context())
-	if err != nil || len(gone) != 1 {
-		g.Fatal(gone, err)
+	archived, _, err := b.Archived(g.Context())
+	if err != nil || len(archived) != 1 {
+		g.Fatalf("got %d archived lessons, error %v, want one", len(archived), err)
 	}
-	return gone[0].State
+	return archived[0].State
 }
 
+// row returns the row of the lesson in the report of a server.
 func (g *gate) row(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
-		g.Fatal(r.Lessons, err)
+		g.Fatalf("got the rows %+v, error %v, want one row", r.Lessons, err)
 	}
 	return r.Lessons[0]
 }
@@ -233,7 +236,7 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		now, names = now.Add(c.after), c.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
-			t.Errorf("%s: got %v, want all = %v, otherwise %v", c.when, got, c.all, c.changed)
+			t.Errorf("%s: the next run reads the tenants %v (nil: all), want all: %v, otherwise %v", c.when, got, c.all, c.changed)
 		}
 	}
 }

@@ -54,36 +54,36 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A saved configuration takes effect within two seconds, also after hours without a change. A file
-// that was read at a signal and then restored takes effect, too.
+// A saved configuration takes effect within two seconds, also after an hour without a change, and also if the
+// file gets an earlier text again. A configuration with a fault is reported and changes nothing.
 func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
-	source := flags(t, nil)
-	write := saved(t, source)
+	source := flagSource(t, nil)
+	write := withFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
-		b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		accepts := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
 		}
 		for _, token := range []string{"second", "first", "third"} {
-			passes(time.Hour)
+			advance(time.Hour)
 			write("admin: {tokens: [" + token + "]}\n")
-			passes(2 * time.Second)
+			advance(2 * time.Second)
 			if !accepts(token) {
-				t.Errorf("the token %s is not accepted", token)
+				t.Errorf("2 s after the file with the token %s the server refuses the token", token)
 			}
 		}
 		if accepts("first") || accepts("second") {
-			t.Error("an old token is accepted")
+			t.Error("a token of an earlier file is accepted, want only the token third")
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
-		passes(2 * time.Second)
-		if !accepts("third") || !b.console.contains("learning.retention") {
-			t.Error("a fault is not reported, or the old configuration is not active")
+		advance(2 * time.Second)
+		if accepted, reported := accepts("third"), b.console.contains("learning.retention"); !accepted || !reported {
+			t.Errorf("after a file with a fault: the token third is accepted: %v, the log names learning.retention: %v; want both", accepted, reported)
 		}
-		if err := b.ends(); err != nil {
+		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -91,13 +91,13 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 
 // Data older than the retention is deleted, also when a reload sets the retention.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
-	source := flags(t, injectAll(map[string]string{"upstream": closing(t, "done"), "reward.close_after": "1s"}))
-	write := saved(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
+	write := withFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbled{ports: ports{}}
 		begins := func(now func() time.Time) {
-			b.runningServer = starts(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
+			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
 		listedSessions := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
@@ -105,23 +105,23 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		}
 		begins(func() time.Time { return time.Now().Add(-2 * time.Hour) })
 		b.turn("coder", "hello")
-		passes(5 * time.Second)
-		if err := b.ends(); err != nil {
+		advance(5 * time.Second)
+		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 		begins(time.Now)
-		passes(5 * time.Second)
+		advance(5 * time.Second)
 		if listedSessions() != 1 {
 			t.Errorf("%d sessions are kept without a retention, want 1", listedSessions())
 		}
 		write("learning: {retention: 1h}\n")
-		passes(11 * time.Minute)
+		advance(11 * time.Minute)
 		b.turn("coder", "hello again")
-		passes(5 * time.Second)
+		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("%d sessions are kept: that of now alone should be", listedSessions())
+			t.Errorf("%d sessions are kept with a retention of 1h, want only the session of the last 5 s", listedSessions())
 		}
-		if err := b.ends(); err != nil {
+		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		return states
 	}
 	inBubble(t, map[string]string{
-		"upstream": closing(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
+		"upstream": closingModel(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
 		"distill.enabled": "true", "distill.every": "1m",
 	}, func(b *bubbled) {
 		call := func(id, args string) string {
@@ -160,20 +160,20 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 			}
 			list = append(list, more...)
 		}
-		passes(29 * time.Minute)
+		advance(29 * time.Minute)
 		if open := proposed(b.t); open != nil {
 			b.t.Errorf("from an open session the distiller proposed %v, want nothing", open)
 		}
-		passes(5 * time.Minute)
+		advance(5 * time.Minute)
 		if closed := proposed(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
 			b.t.Errorf("from the closed session the distiller proposed %v, want one quarantined lesson", closed)
 		}
 	})
 }
 
-// The account of the health page is computed every five seconds at most, for any number of readers.
-func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
-	inBubble(t, map[string]string{"upstream": closing(t, "done")}, func(b *bubbled) {
+// The count of admitted requests on the health page is read at most once in five seconds.
+func TestHealthCountsAreReadAtMostEveryFiveSeconds(t *testing.T) {
+	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbled) {
 		admittedCount := func() string {
 			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
 			_, rest, _ := strings.Cut(health, `"admitted":`)
@@ -182,9 +182,9 @@ func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
 		}
 		before := admittedCount()
 		b.turn("coder", "hello")
-		passes(4 * time.Second)
+		advance(4 * time.Second)
 		early := admittedCount()
-		passes(2 * time.Second)
+		advance(2 * time.Second)
 		if late := admittedCount(); before != "0" || early != "0" || late != "1" {
 			b.t.Errorf("the admitted requests on the health page are %s, %s and %s; want 0, 0 and 1", before, early, late)
 		}
@@ -194,18 +194,18 @@ func TestHealthIsComputedAtMostEveryFiveSeconds(t *testing.T) {
 // A listener on every address is reported by an address at which this machine reaches the listener.
 func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-		l := starts(t, flags(t, map[string]string{"listen": address}))
+		l := startServer(t, flagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
 			t.Errorf("the listener on %s is reported as %s, want an address of 127.0.0.1 that answers", address, l.data)
 		}
-		if err := l.ends(); err != nil {
+		if err := l.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// The counts in the index are those of the sessions that had the lesson, whether the watcher or an
-// operator wrote the index last.
+// The index that the action of an operator writes (_index.md) has the successes and failures of the sessions with
+// the lesson.
 func TestIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -221,7 +221,7 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 		}
 		return ""
 	}
-	inBubble(t, map[string]string{"upstream": closing(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbled) {
+	inBubble(t, map[string]string{"upstream": closingModel(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbled) {
 		for i, score := range []int{1, 1, 0} {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
@@ -230,7 +230,7 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			}
 			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
-		passes(10 * time.Second)
+		advance(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
 			b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 		}

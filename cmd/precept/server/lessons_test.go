@@ -42,8 +42,8 @@ func newLastRequest(t *testing.T) *lastRequest {
 	return m
 }
 
-// got reports whether a new session of an agent with the words receives the text.
-func (m *lastRequest) got(l *runningServer, agent, words, text string) bool {
+// newSessionGets starts a session of an agent with the words of a user, and reports whether the model gets the text.
+func (m *lastRequest) newSessionGets(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
@@ -55,7 +55,7 @@ func (m *lastRequest) got(l *runningServer, agent, words, text string) bool {
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns a source that injects every matching lesson.
+// injectAll returns options that inject every matching lesson, and the options of more.
 func injectAll(more map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, more)
@@ -66,63 +66,63 @@ func injectAll(more map[string]string) map[string]string {
 // the lesson, until a person removes the lesson.
 func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	m := newLastRequest(t)
-	l := starts(t, flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
+	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
 		t.Fatalf("got status %d, body %q, error %v, want no error, status 201 and State = %q", status, body, err, string(lesson.Quarantined))
 	}
-	eventually(t, "the queue to show it", func() bool {
+	eventually(t, "the lesson on the page of the queue", func() bool {
 		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
 		return strings.Contains(page, made.ID)
 	})
 	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
-		t.Error("the page of the lesson lacks the block, want its text")
+		t.Errorf("the page of the lesson is %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
-	if m.got(l, "coder", "a zebra", "Use grep first.") {
-		t.Error("a lesson without an approval is active")
+	if m.newSessionGets(l, "coder", "a zebra", "Use grep first.") {
+		t.Error("a session got the lesson before the approval")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
-		t.Errorf("a path for a slug: got status %d, want 404", status)
+		t.Errorf("approve with a path in the place of the slug: got status %d, want 404", status)
 	}
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
 		t.Fatalf("approve: status %d, want 200", status)
 	}
-	eventually(t, "the lesson in force", func() bool { return m.got(l, "coder", "a zebra", "Use grep first.") })
-	if m.got(l, "other", "a zebra", "Use grep first.") {
-		t.Error("another agent has the lesson, want none")
+	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
+	if m.newSessionGets(l, "other", "a zebra", "Use grep first.") {
+		t.Error("a session of another agent got the lesson")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("retire: status %d, want 200", status)
 	}
-	eventually(t, "the lesson out of force", func() bool { return !m.got(l, "coder", "a zebra", "Use grep first.") })
-	if err := l.ends(); err != nil {
+	eventually(t, "a session without the lesson after the retirement", func() bool { return !m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// The server reads new entries of the ledger: an entry becomes a lesson that waits for a person or,
-// with ledger.trust: own, a lesson that its agent receives at once.
+// The server reads new entries of the ledger, the file AGENT.md with the failures of a project: an entry becomes a
+// lesson that waits for a person or, with ledger.trust: own, a lesson that its agent receives at once.
 func TestLedgerEntryBecomesALesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
-			m, book := newLastRequest(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+			m, entries := newLastRequest(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 			write := func(file, rule string) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
-				if results, _, err := book.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
+				if results, _, err := entries.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
 					t.Fatalf("got results %+v, error %v, want no error and Status = %q", results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
 			lessons := t.TempDir()
-			l := starts(t, flags(t, injectAll(map[string]string{
-				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": book.Path, "ledger.trust": trust, "ledger.agent": "coder",
+			l := startServer(t, flagSource(t, injectAll(map[string]string{
+				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": entries.Path, "ledger.trust": trust, "ledger.agent": "coder",
 			})))
 			lessonState := func(rule string) lesson.State {
 				b, _, err := lesson.Load(lessons)
@@ -137,16 +137,16 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				return ""
 			}
 			want := map[string]lesson.State{"quarantined": lesson.Quarantined, "own": lesson.Active}[trust]
-			eventually(t, "the first entry", func() bool { return lessonState("Quote the names.") == want })
+			eventually(t, "the lesson of the first entry", func() bool { return lessonState("Quote the names.") == want })
 			write("pkg/lexer.go", "Close the file.")
-			eventually(t, "the second entry", func() bool { return lessonState("Close the file.") == want })
+			eventually(t, "the lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "its agent to have it", func() bool { return m.got(l, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "the lesson in a session of its agent", func() bool { return m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
-			if m.got(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.got(l, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("another agent has the lesson, or its own agent a quarantined lesson; want neither")
+			if m.newSessionGets(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") {
+				t.Error("a session of another agent got the lesson, or a session of its own agent got a quarantined lesson")
 			}
-			if err := l.ends(); err != nil {
+			if err := l.stopAndWait(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -155,35 +155,35 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 
 // A corrupt database is renamed without a change of its bytes, and a new empty database is used.
 func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
-	source := flags(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
-	path := loaded(t, source).StoreURL()
+	source := flagSource(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
+	path := configOf(t, source).StoreURL()
 	garbage := strings.Repeat("this is not a database ", 500)
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := starts(t, source)
+	l := startServer(t, source)
 	if !l.console.contains("the store was damaged") {
-		t.Error("the log does not report the change")
+		t.Error("the log lacks \"the store was damaged\"")
 	}
 	l.playSession("coder", "s", "hello", `"type":"approval"`)
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	aside, err := filepath.Glob(path + ".corrupt-*")
-	if err != nil || len(aside) != 1 {
-		t.Fatalf("got aside %q, error %v, want no error and one entry in aside", aside, err)
+	renamed, err := filepath.Glob(path + ".corrupt-*")
+	if err != nil || len(renamed) != 1 {
+		t.Fatalf("got the renamed files %q, error %v, want one file", renamed, err)
 	}
-	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != garbage {
-		t.Errorf("the file that was set aside has %d bytes, want the %d bytes of the damaged database: %v", len(b), len(garbage), err)
+	if b, err := os.ReadFile(renamed[0]); err != nil || string(b) != garbage {
+		t.Errorf("the renamed file has %d bytes, error %v, want the %d bytes of the damaged database", len(b), err, len(garbage))
 	}
-	tools := outside()
-	db, err := tools.OpenStored(t.Context(), loaded(t, source))
+	tools := testTools()
+	db, err := tools.OpenStored(t.Context(), configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("the fresh database has %v, want 1 exchange: %v", n, err)
+		t.Errorf("the new database has the rows %v, error %v, want 1 exchange", n, err)
 	}
 }
 
@@ -191,8 +191,8 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	cfg := loaded(t, flags(t, map[string]string{"lessons": lessons}))
-	tools := outside()
+	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))
+	tools := testTools()
 	change := func(slug string, a lesson.Action) (bank.Result, error) {
 		b, closeBank, err := tools.OpenWriter(cfg)
 		if err != nil {
@@ -201,14 +201,14 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 		defer closeBank()
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
-	if _, err := change("nobody", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // as it is
+	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // not wrapped
 		t.Errorf("approving an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
 		t.Errorf("got lesson %+v, error %v, want no error and state %q", r.Lesson, err, lesson.Paused)
 	}
-	cfg.Lessons = "redis://" // the store's, which is a file
+	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("lessons: redis:// with a store in a file gives the error %v, want an error with the address", err)
 	}

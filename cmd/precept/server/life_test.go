@@ -63,8 +63,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 // playSession plays a session of one turn with feedback.
 func (l *runningServer) playSession(agent, name, words, feedback string) {
 	l.t.Helper()
-	who := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
-	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
+	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
+	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
 		l.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
@@ -72,17 +72,16 @@ func (l *runningServer) playSession(agent, name, words, feedback string) {
 	}
 }
 
-// A served session is measured, reported, exported and kept: the report of the running server
-// equals the report of the admin listener, and a verb finds the same report in the store after the
-// stop.
+// A served session is measured, reported, stored and exported: the admin listener returns the number of injections
+// of the server's report, and after the stop a verb exports the sessions from the store.
 func TestServedSessionReachesReportAndStore(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flags(t, map[string]string{
+	source := flagSource(t, map[string]string{
 		"upstream": model(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
 		"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0",
 	})
-	l := starts(t, source)
+	l := startServer(t, source)
 	for i := range 4 {
 		l.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
 	}
@@ -113,33 +112,33 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("the admin API returns %+v, want %d injections and the mean 0.5", row, r.Lessons[0].NInjected)
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := loaded(t, source)
-	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // a coin for the session and a coin for the lesson
-		if lines := exported(t, cfg, format, nil); len(lines) != want {
-			t.Errorf("%s: %d lines, want %d", format, len(lines), want)
+	cfg := configOf(t, source)
+	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // each of the 4 matching sessions has a coin for control and a coin for the lesson
+		if lines := exportLines(t, cfg, format, nil); len(lines) != want {
+			t.Errorf("the export as %s has %d lines, want %d", format, len(lines), want)
 		}
 	}
 	only := func(x *server.ExportJob) { x.Agent = "other" }
-	if lines := exported(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
+	if lines := exportLines(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
 		t.Errorf("the export of one agent has the lines %q, want 1 with \"hello\"", lines)
 	}
 	good := func(x *server.ExportJob) {
 		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
-	if lines := exported(t, cfg, "openai", good); len(lines) != 2 {
-		t.Errorf("got good sessions with the lesson %q, want 2 in the list", lines)
+	if lines := exportLines(t, cfg, "openai", good); len(lines) != 2 {
+		t.Errorf("the export of good sessions with the lesson has the lines %q, want 2", lines)
 	}
-	if lines := exported(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
+	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
 		t.Errorf("the export of preferences has the lines %q, want 1 pair of Good morning and done", lines)
 	}
-	parquetOf(t, cfg, exported(t, cfg, "mplp", nil))
+	parquetOf(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// saved adds a configuration file to a source, and returns the function that writes the file.
-func saved(t *testing.T, source *server.Source) (write func(text string)) {
+// withFile adds a configuration file to a source, and returns the function that writes the file.
+func withFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
 	return func(text string) {
@@ -150,7 +149,8 @@ func saved(t *testing.T, source *server.Source) (write func(text string)) {
 	}
 }
 
-func loaded(t *testing.T, source *server.Source) *configs.Config {
+// configOf returns the configuration of a source.
+func configOf(t *testing.T, source *server.Source) *configs.Config {
 	t.Helper()
 	cfg, err := source.Load()
 	if err != nil {
@@ -159,16 +159,17 @@ func loaded(t *testing.T, source *server.Source) *configs.Config {
 	return cfg
 }
 
-// exported returns the lines of an export from the store of a stopped server.
-func exported(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
+// exportLines returns the lines of writeExport.
+func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
 	t.Helper()
-	out := written(t, cfg, format, change)
+	out := writeExport(t, cfg, format, change)
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
-func written(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
+// writeExport returns an export from the store of a stopped server with five sessions of one sample each.
+func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
-	tools := outside()
+	tools := testTools()
 	e, err := tools.OpenStored(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("%s: a watcher sees %d of 5, want 5", format, seen)
+		t.Errorf("the export as %s calls Seen %d times, want 5", format, seen)
 	}
 	return out.String()
 }
@@ -192,7 +193,7 @@ func written(t *testing.T, cfg *configs.Config, format string, change func(*serv
 // parquetOf compares an export as Parquet with the export as JSON lines.
 func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
-	raw := written(t, cfg, "parquet", nil)
+	raw := writeExport(t, cfg, "parquet", nil)
 	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))
 	if err != nil || len(rows) != len(lines) {
 		t.Fatalf("the parquet file has %d rows, want %d: %v", len(rows), len(lines), err)
@@ -226,49 +227,48 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	for _, key := range []string{"listen", "admin.listen"} {
 		data := filepath.Join(t.TempDir(), "data")
-		cfg := loaded(t, flags(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
-		err := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
+		cfg := configOf(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
+		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
 			t.Errorf(`%s: got %v, want an error with the prefix %q and with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: the data directory exists (%v), want none", key, err)
+			t.Errorf("%s: got the error %v for the data directory, want no such directory", key, err)
 		}
 	}
 }
 
-// A server that is the whole process reports its addresses: in the log, in run.json, and to the
-// service manager, which also learns about the stop. An unreachable service manager does not
-// prevent a start.
+// A server that is not embedded reports its addresses in the log, in run.json, and to the service manager, which
+// also gets the state STOPPING. A service manager that does not answer does not prevent a start.
 func TestServerReportsItsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {
-			source := flags(t, map[string]string{"log.format": "json", "log.level": "error"})
-			cfg := loaded(t, source)
+			source := flagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
+			cfg := configOf(t, source)
 			var output console
 			states := make(chan string, 10)
 			s := server.New(server.Options{
-				Tools: outside(), Config: cfg, Source: source, Console: &output,
+				Tools: testTools(), Config: cfg, Source: source, Console: &output,
 				Notify: func(_ context.Context, state string) error {
 					states <- state
 					if fails {
-						return errors.New("nobody listens")
+						return errors.New("no service manager")
 					}
 					return nil
 				},
 			})
 			ctx, stop := context.WithCancel(t.Context())
-			over := make(chan error, 1)
-			go func() { over <- s.Run(ctx) }()
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
 			up := <-states
-			at, err := server.ReadRunFile(cfg.DataDir)
-			if err != nil || at.PID != os.Getpid() {
-				t.Fatalf("got at %+v, error %v, want no error and PID = %d", at, err, os.Getpid())
+			run, err := server.ReadRunFile(cfg.DataDir)
+			if err != nil || run.PID != os.Getpid() {
+				t.Fatalf("run.json is %+v, error %v, want the process %d", run, err, os.Getpid())
 			}
-			if want := "READY=1\nSTATUS=data " + at.Data + ", admin " + at.Admin; up != want {
+			if want := "READY=1\nSTATUS=data " + run.Data + ", admin " + run.Admin; up != want {
 				t.Errorf("the service manager got %q, want %q", up, want)
 			}
-			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, at.Data, at.Admin)
+			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.Data, run.Admin)
 			if !output.contains(line) {
 				t.Errorf("the log does not say %s", line)
 			}
@@ -279,7 +279,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
 				t.Errorf("at the stop the service manager got %q, want STOPPING=1", down)
 			}
-			if err := <-over; err != nil {
+			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {

@@ -37,17 +37,17 @@ func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
 }
 
 // Each failure of a step is counted; the log has one line per step in ten seconds, and one line a
-// minute for a store that is unavailable. A step that a stop interrupts has not failed.
+// minute for an unavailable store and for a failed outbox (step spool). A step that a stop interrupts has not failed.
 func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
-		away := fmt.Errorf("write: %w", session.ErrUnavailable)
+		unavailable := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // 100 seconds
 			f.failed("close", errors.New("odd"))
-			f.failed("write", away)
-			f.failed("samples", away)
+			f.failed("write", unavailable)
+			f.failed("samples", unavailable)
 			f.failed("spool", errors.New("no room"))
 			f.failed("samples", fmt.Errorf("read: %w", context.Canceled))
 			f.panicked("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
@@ -62,12 +62,12 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.failed("write", away) // a new failure soon after a recovery
+		f.failed("write", unavailable) // logged: the recovery shortens the pause of a minute
 		time.Sleep(logEvery)
-		f.failed("write", away)
-		f.failed("write", away)
+		f.failed("write", unavailable)
+		f.failed("write", unavailable)
 		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {
-			t.Errorf("after a recovery: %d lines, want 1:\n%s", n, output.String())
+			t.Errorf("after a recovery the unavailable store is logged %d times, want once:\n%s", n, output.String())
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -82,7 +82,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			}
 		}
 		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
-			t.Errorf("counted: %v, want %v", counted, want)
+			t.Errorf("precept_fail_open_total counts by step %v, want %v", counted, want)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritable returns a data directory that even root cannot create: a file has the name.
+// unwritable returns the path of a data directory that even root cannot create, because its parent is a file.
 func unwritable(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -22,19 +22,19 @@ func unwritable(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// Without a writable directory precept starts, forwards, and injects from memory. The log, the
-// pages and the metrics report the state, and an export is empty.
+// Without a writable directory precept starts, forwards, and injects lessons, with a store in memory. The log, the
+// pages and the metrics report the missing store, and an export gets status 503.
 func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	m := newLastRequest(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	data := unwritable(t)
-	l := starts(t, flags(t, injectAll(map[string]string{
+	l := startServer(t, flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.got(l, "coder", "build the targets", "End of lessons.") {
-			t.Error("a session gets no lesson")
+		if !m.newSessionGets(l, "coder", "build the targets", "End of lessons.") {
+			t.Error("a session gets no lesson, want the lesson look-first")
 		}
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
@@ -48,50 +48,50 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
-			t.Errorf("%s does not contain %q: %.3000s", path, want, body)
+			t.Errorf("%s is %.3000s, want a body with %q", path, body, want)
 		}
 	}
 	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
-		t.Errorf("an export of nothing: got status %d, want 503", status)
+		t.Errorf("an export without a store: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("a run.json exists, want none")
+		t.Error("ReadRunFile finds a run.json in the unwritable directory, want an error")
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A token that cannot be stored is valid until the stop.
+// A token that cannot be stored is valid until the stop. The next start makes another token.
 func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
-	source := flags(t, map[string]string{"data_dir": unwritable(t)})
-	l := starts(t, source, handleSignals)
+	source := flagSource(t, map[string]string{"data_dir": unwritable(t)})
+	l := startServer(t, source, handleSignals)
 	token := l.server.Token()
 	if get(t, l.admin+"/api/report", token) != http.StatusOK || get(t, l.admin+"/api/report", "") != http.StatusUnauthorized {
 		t.Errorf("the token %q is refused, or the API works without a token; want 200 and 401", token)
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	again := starts(t, source, handleSignals)
+	again := startServer(t, source, handleSignals)
 	if again.server.Token() == token || token == "" {
-		t.Errorf("two starts have the tokens %q and %q, want two tokens", token, again.server.Token())
+		t.Errorf("two starts have the tokens %q and %q, want two different tokens", token, again.server.Token())
 	}
-	if err := again.ends(); err != nil {
+	if err := again.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// With the store in Redis, an unwritable data directory costs the outbox only: the exchanges are
-// kept in Redis.
+// With the store in Redis and an unwritable data directory, precept has no outbox and no copy of the fleet's keys. The
+// exchanges are stored in Redis.
 func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flags(t, injectAll(map[string]string{
+	source := flagSource(t, injectAll(map[string]string{
 		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
-	l := starts(t, source, handleSignals)
+	l := startServer(t, source, handleSignals)
 	if !l.console.contains("precept continues, because the store is in Redis") || !l.console.contains("the copy of the fleet's keys cannot be written") {
-		t.Error("the log does not name the missing part")
+		t.Error("the log does not report both the missing outbox and the missing copy of the keys")
 	}
 	l.playSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
@@ -100,9 +100,9 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 		return strings.Contains(body, `"kept"`)
 	})
 	if _, body := send(t, http.MethodGet, l.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
-		t.Errorf("the health page has %s, want the store kind redis", body)
+		t.Errorf("the health page is %s, want a store of the kind redis", body)
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,24 +12,24 @@ import (
 // A run file of a foreign repository cannot lead requests to another machine.
 func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
-	dir, own := t.TempDir(), "http://127.0.0.1:1"
+	dir, local := t.TempDir(), "http://127.0.0.1:1"
 	for _, c := range []struct {
-		at   RunFile
-		want bool
+		run   RunFile
+		valid bool
 	}{
-		{RunFile{PID: os.Getpid(), Data: own, Admin: "http://[::1]:2"}, true},
-		{RunFile{PID: 1<<22 + 1, Data: own, Admin: own}, false},
-		{RunFile{PID: os.Getpid(), Data: own, Admin: "http://203.0.113.7:1"}, false},
-		{RunFile{PID: os.Getpid(), Data: "http://127.0.0.1:1@example.org", Admin: own}, false},
-		{RunFile{PID: os.Getpid(), Data: "http://localhost.example.org:1", Admin: own}, false},
-		{RunFile{PID: os.Getpid(), Data: "https://127.0.0.1:1", Admin: own}, false},
-		{RunFile{PID: os.Getpid(), Data: own, Admin: ""}, false},
+		{RunFile{PID: os.Getpid(), Data: local, Admin: "http://[::1]:2"}, true},
+		{RunFile{PID: 1<<22 + 1, Data: local, Admin: local}, false}, // no such process
+		{RunFile{PID: os.Getpid(), Data: local, Admin: "http://203.0.113.7:1"}, false},
+		{RunFile{PID: os.Getpid(), Data: "http://127.0.0.1:1@example.org", Admin: local}, false},
+		{RunFile{PID: os.Getpid(), Data: "http://localhost.example.org:1", Admin: local}, false},
+		{RunFile{PID: os.Getpid(), Data: "https://127.0.0.1:1", Admin: local}, false},
+		{RunFile{PID: os.Getpid(), Data: local, Admin: ""}, false},
 	} {
-		if err := WriteRunFile(dir, c.at); err != nil {
+		if err := WriteRunFile(dir, c.run); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadRunFile(dir); (err == nil) != c.want {
-			t.Errorf("read %+v: error %v, want success: %v", c.at, err, c.want)
+		if _, err := ReadRunFile(dir); (err == nil) != c.valid {
+			t.Errorf("reading the run file %+v gives the error %v, want valid: %v", c.run, err, c.valid)
 		}
 	}
 }
@@ -50,26 +50,26 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf(".gitignore in %s: %v, want a file: %v", dir, err, want)
+			t.Errorf("the directory %s: got the error %v for its .gitignore, want a .gitignore: %v", dir, err, want)
 		}
 	}
 	if HoldsData("foreign") || HoldsData("nowhere") {
-		t.Error("a directory without store and token counts as precept's")
+		t.Error("HoldsData returns true for a directory without store and token, want false")
 	}
 }
 
-// A verb on the data directory of a running server counts with the server's closing age, not with the age
-// of its own configuration.
-func TestCloseAfterIsTheServers(t *testing.T) {
+// A verb on the data directory of a running server uses the server's reward.close_after, not the value of its own
+// configuration.
+func TestCloseAfterOfARunningServerHasPriority(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
 	if got := CloseAfter(cfg); got != 24*time.Hour {
-		t.Errorf("without a server: got %v, want 24h", got)
+		t.Errorf("without a server CloseAfter is %v, want the 24h of the configuration", got)
 	}
-	const own = "http://127.0.0.1:1"
-	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), Data: own, Admin: own, Close: "5m0s"}); err != nil {
+	const local = "http://127.0.0.1:1"
+	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), Data: local, Admin: local, Close: "5m0s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := CloseAfter(cfg); got != 5*time.Minute {
-		t.Errorf("with a server: got %v, want 5m", got)
+		t.Errorf("with a server CloseAfter is %v, want the 5m of the server", got)
 	}
 }

@@ -34,30 +34,30 @@ func (l *runningServer) postAdmin(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
-		l.t.Fatalf("%s: got status %d, answer %s, want status / 100 = 2", path, status, answer)
+		l.t.Fatalf("%s: got status %d, answer %s, want a 2xx status", path, status, answer)
 	}
 	return answer
 }
 
-// The actions of an operator on the admin listener of a running server take effect: a rating
-// counts, the exports equal those of a verb on the same store, the pages find the stored sessions,
-// and no page finds a forgotten session.
+// The actions of an operator on the admin listener of a running server take effect: a rating counts, the pages find
+// the stored sessions, the exports hold the lines of a verb on the same store, and a forgotten session is in no list
+// of sessions and in no export.
 func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flags(t, injectAll(map[string]string{
+	source := flagSource(t, injectAll(map[string]string{
 		"upstream": model(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
 	}))
-	l := starts(t, source)
+	l := startServer(t, source)
 	for i := range 3 {
 		l.playSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
 	}
 	l.playSession("other", "s-3", "hello", `"type":"approval"`)
-	var one struct {
+	var listing struct {
 		Sessions []struct{ ID, Name string }
 	}
 	eventually(t, "four sessions with their samples", func() bool {
-		return json.Unmarshal([]byte(l.page("/api/sessions")), &one) == nil && len(one.Sessions) == 4 &&
+		return json.Unmarshal([]byte(l.page("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
 			strings.Count(l.page("/api/samples"), `"sample_id"`) == 4
 	})
 	l.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
@@ -66,9 +66,9 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
 	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
-		t.Error("the page of a lesson does not list the matches in the 4 sessions")
+		t.Error("the page of the lesson does not report 3 matches in 4 sessions")
 	}
-	eventually(t, "the survey of the stored sessions", func() bool {
+	eventually(t, "the count of the stored sessions on /breakdown", func() bool {
 		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
 	})
 	exports := map[string]string{}
@@ -76,7 +76,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		exports[format] = l.page("/api/export?format=" + format)
 	}
 	if n := strings.Count(l.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
-		t.Errorf("%d samples of one agent, want 1", n)
+		t.Errorf("the export of one agent has %d samples, want 1", n)
 	}
 	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("the answer to forget is %s, want \"forgotten\":1", answer)
@@ -86,11 +86,11 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 			t.Errorf("%s still shows the forgotten session", path)
 		}
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
-	tools := outside()
-	e, err := tools.OpenStored(t.Context(), loaded(t, source))
+	tools := testTools()
+	e, err := tools.OpenStored(t.Context(), configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,25 +100,24 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(out.String()) { // s-3 is gone since
+		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
 			if !strings.Contains(served, line) {
-				t.Errorf("%s: the verb writes an entry that the server does not have: %s", format, line)
+				t.Errorf("the verb's export as %s has a line that the server's export lacks: %s", format, line)
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
-			t.Errorf("%s: the export lost %d lines with a session of one turn, want 1", format, forgotten)
+			t.Errorf("after the deletion of a session of one turn the export as %s has %d lines less, want 1 less", format, forgotten)
 		}
 	}
 }
 
-// An agent that opts out by a reload is opted out from the reload on, and kept exchanges of the
-// agent are neither shown nor exported. After the end of the opt-out the exchanges of the agent are
-// kept again.
+// After a reload that opts an agent out, no exchange of the agent is stored, and stored exchanges of the agent are
+// not exported. After the end of the opt-out the exchanges of the agent are stored and exported again.
 func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
-	source := flags(t, injectAll(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
-	write := saved(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
+	write := withFile(t, source)
 	write("{}\n")
-	l := starts(t, source)
+	l := startServer(t, source)
 	reloads := func(text string) {
 		t.Helper()
 		before := l.console.times("configuration reloaded")
@@ -132,21 +131,21 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	eventually(t, "the sample", func() bool { return samples("shy") == 1 })
 	reloads("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
-		t.Error("an exchange from before the opt-out is still exported")
+		t.Error("an exchange from before the opt-out is exported, want none")
 	}
-	who := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
-	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
+	header := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
+	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
 		t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 	}
 	l.playSession("frank", "beside", "hello", `"type":"approval"`)
-	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })
+	eventually(t, "the sample of another agent", func() bool { return samples("frank") == 1 })
 	reloads("log: {level: debug}\n")
 	l.playSession("shy", "after", "hello again", `"type":"approval"`)
-	eventually(t, "the sample after it", func() bool { return samples("shy") == 2 })
+	eventually(t, "the samples before and after the opt-out", func() bool { return samples("shy") == 2 })
 	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
-		t.Error("an exchange of the opted-out time is stored, want none")
+		t.Error("the export has an exchange from the time of the opt-out, want none")
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,10 +154,10 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 // effect until the restart. A viewer's token of the same file is valid at once, and invalid after
 // its removal.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
-	source := flags(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
-	write := saved(t, source)
+	source := flagSource(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
+	write := withFile(t, source)
 	write("{}\n")
-	l := starts(t, source)
+	l := startServer(t, source)
 	reloads := func(text string) {
 		t.Helper()
 		before := l.console.times("configuration reloaded")
@@ -167,32 +166,32 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 	viewerStatus := func() int { return get(t, l.admin+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Error("an unlisted viewer token is accepted")
+		t.Errorf("a token that is not in the file gets status %d, want 401", viewerStatus())
 	}
 	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
-		t.Error("the token of a viewer is refused, want status 200")
+		t.Errorf("after the reload the viewer's token gets status %d, want 200", viewerStatus())
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
-		t.Error("the overview does not show the waiting change")
+		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
-		t.Errorf("a viewer deletes: got status %d, want 403", status)
+		t.Errorf("a deletion with a viewer's token gets status %d, want 403", status)
 	}
 	reloads("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Error("the removed token of a viewer is accepted")
+		t.Errorf("the removed token of a viewer gets status %d, want 401", viewerStatus())
 	}
 	if strings.Contains(l.page("/"), "needs a restart") {
-		t.Error("the overview still shows the applied change")
+		t.Error("the overview says \"needs a restart\" after the change was undone")
 	}
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A turn sends a span to the configured collector with the configured headers, and the metrics
-// count the span. A collector that refuses is logged once, and no request is affected.
+// A turn sends a span to the configured collector with the configured headers. If the collector refuses the span, the
+// metrics count a dropped span, the log has one line, and the request succeeds.
 func TestSpansReachTheCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
@@ -214,78 +213,78 @@ func TestSpansReachTheCollector(t *testing.T) {
 	options := injectAll(map[string]string{
 		"upstream": model(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
-	l := starts(t, flags(t, options))
+	l := startServer(t, flagSource(t, options))
 	l.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
-	if err := l.ends(); err != nil { // a stop sends the waiting spans
+	if err := l.stopAndWait(); err != nil { // a stop sends the waiting spans
 		t.Fatal(err)
 	}
 	got := <-spans
 	for _, want := range []string{"Bearer spans /v1/traces ", "chat m", "gen_ai.request.model", "coder"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the collector got no %q: %q", want, got)
+			t.Errorf("the span lacks %q: %q", want, got)
 		}
 	}
 	if strings.Contains(got, "a word that no span holds") {
 		t.Error("a span contains text of the conversation, want none")
 	}
 	refuses.Store(true)
-	again := starts(t, flags(t, options))
+	again := startServer(t, flagSource(t, options))
 	again.playSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "the dropped span", func() bool {
 		_, text := send(t, http.MethodGet, again.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
 	if n := again.console.times("traces were not delivered"); n != 1 {
-		t.Errorf("logged %d times, want once", n)
+		t.Errorf("\"traces were not delivered\" is logged %d times, want once", n)
 	}
-	if err := again.ends(); err != nil {
+	if err := again.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
 // A server that crashed leaves run.json behind, and the next server writes its own. A missing
-// lesson directory is logged, and read when the directory appears. An unreadable file leaves the
-// other lessons, and the previous version of the lesson, in effect.
+// lesson directory is logged, and read when the directory appears. If the file of a lesson becomes unreadable, the
+// previous text of the lesson stays in effect until the file is removed.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newLastRequest(t)
 	lessons := filepath.Join(t.TempDir(), "later")
-	source := flags(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
-	data := loaded(t, source).DataDir
+	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
+	data := configOf(t, source).DataDir
 	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
 	}
-	l := starts(t, source, handleSignals)
-	if at, err := server.ReadRunFile(data); err != nil || at.Data != l.data || at.Admin != l.admin || at.PID != os.Getpid() {
-		t.Errorf("run.json is %+v, want the addresses of the server and its process: %v", at, err)
+	l := startServer(t, source, handleSignals)
+	if run, err := server.ReadRunFile(data); err != nil || run.Data != l.data || run.Admin != l.admin || run.PID != os.Getpid() {
+		t.Errorf("run.json is %+v, error %v, want the addresses of the new server and its process", run, err)
 	}
 	if !l.console.contains("the lesson directory does not exist") {
-		t.Error("the log does not say that there are no lessons")
+		t.Error("the log lacks \"the lesson directory does not exist\"")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	lessonInjected := func() bool { return m.got(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
 	eventually(t, "the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the fault in the log", func() bool { return l.console.contains("a lesson file has no effect") })
+	eventually(t, "the line on the unreadable file in the log", func() bool { return l.console.contains("a lesson file has no effect") })
 	if !lessonInjected() {
-		t.Error("the previous text is not active any more")
+		t.Error("with an unreadable file a session gets no lesson, want the previous text")
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the lesson", func() bool { return !lessonInjected() })
-	if err := l.ends(); err != nil {
+	eventually(t, "a session without the removed lesson", func() bool { return !lessonInjected() })
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(server.RunFilePath(data), []byte("half a fi"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if at, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("a malformed run.json is read as %+v with the error %v, want an error that names run.json", at, err)
+	if run, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
+		t.Errorf("a malformed run.json is read as %+v with the error %v, want an error that names run.json", run, err)
 	}
 }

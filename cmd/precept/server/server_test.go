@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console records the output for people.
+// console records the text that a server writes to its console: the log and the login link.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -50,31 +50,31 @@ func (c *console) times(text string) int {
 	return strings.Count(c.b.String(), text)
 }
 
-// runningServer is a running server.
+// runningServer is a server that Run serves in a goroutine.
 type runningServer struct {
 	t           *testing.T
 	server      *server.Server
 	data, admin string
 	stop        context.CancelFunc
-	over        chan error
+	runErr      chan error
 	console     console
 }
 
-// outside returns the clock and the random source of a server.
-func outside() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
+// testTools returns the clock and the random source of a server.
+func testTools() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// starts runs a server in this process with its own ports and directories. The server ignores
+// startServer runs a server in this process with its own ports and directories. The server ignores
 // signals unless change sets Embedded to false.
-func starts(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
+func startServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &runningServer{t: t, over: make(chan error, 1)}
+	l := &runningServer{t: t, runErr: make(chan error, 1)}
 	ready := make(chan [2]string, 1)
 	o := server.Options{
-		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Embedded: true,
+		Tools: testTools(), Config: cfg, Source: source, Console: &l.console, Embedded: true,
 		Ready: func(data, admin string) { ready <- [2]string{data, admin} },
 	}
 	for _, c := range change {
@@ -83,26 +83,26 @@ func starts(t *testing.T, source *server.Source, change ...func(*server.Options)
 	l.server = server.New(o)
 	var ctx context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
-	go func() { l.over <- l.server.Run(ctx) }()
+	go func() { l.runErr <- l.server.Run(ctx) }()
 	select {
 	case at := <-ready:
 		l.data, l.admin = at[0], at[1]
-	case err := <-l.over:
+	case err := <-l.runErr:
 		l.stop()
 		t.Fatal(err)
 	}
 	return l
 }
 
-// ends stops the server twice and returns the error of Run.
-func (l *runningServer) ends() error {
+// stopAndWait stops the server twice and returns the error of Run.
+func (l *runningServer) stopAndWait() error {
 	l.stop()
 	l.stop()
-	return <-l.over
+	return <-l.runErr
 }
 
-// flags returns a source without a file.
-func flags(t *testing.T, more map[string]string) *server.Source {
+// flagSource returns a source without a file, with free ports, new directories and the keys of more.
+func flagSource(t *testing.T, more map[string]string) *server.Source {
 	t.Helper()
 	all := map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}
 	maps.Copy(all, more)
@@ -111,6 +111,7 @@ func flags(t *testing.T, more map[string]string) *server.Source {
 	}}
 }
 
+// get returns the status of a GET with a bearer token.
 func get(t *testing.T, url, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -128,43 +129,44 @@ func get(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
+// eventually waits up to a minute until ok returns true. what names the awaited state.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s is missing after the wait, want it", what)
+			t.Fatalf("%s did not occur within a minute", what)
 		}
 	}
 }
 
 // Two servers run in one process and leave no goroutine running. A third server finds the directory locked.
 func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
-	first := flags(t, map[string]string{"admin.tokens": "[first]"})
-	one, other := starts(t, first), starts(t, flags(t, map[string]string{"admin.tokens": "[second]"}))
+	first := flagSource(t, map[string]string{"admin.tokens": "[first]"})
+	one, other := startServer(t, first), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
 	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
-		t.Error("the first server accepts the token of the second server, want 200 for its own token and 401 for the other")
+		t.Error("the first server refuses its own token, or accepts the token of the second server")
 	}
 	cfg, err := first.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := server.New(server.Options{Tools: outside(), Config: cfg, Console: io.Discard, Embedded: true})
+	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
 		t.Errorf("a third server on the directory of the first gives the error %v, want an error that names %s", err, cfg.DataDir)
 	}
-	if err := errors.Join(one.ends(), other.ends()); err != nil {
+	if err := errors.Join(one.stopAndWait(), other.stopAndWait()); err != nil {
 		t.Error(err)
 	}
-	again := starts(t, first)
+	again := startServer(t, first)
 	if get(t, again.data+"/readyz", "") != http.StatusOK {
-		t.Error("the server does not start again on its directory")
+		t.Error("/readyz of a second start on the directory does not answer 200")
 	}
-	if err := again.ends(); err != nil {
+	if err := again.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A stop that cuts a stream returns ErrCut.
+// A stop that cuts a stream at limits.drain_timeout returns ErrCut.
 func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
@@ -172,21 +174,20 @@ func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer model.Close()
-	l := starts(t, flags(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	l := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := l.openStream()
-	if err := l.ends(); !errors.Is(err, server.ErrCut) {
+	if err := l.stopAndWait(); !errors.Is(err, server.ErrCut) {
 		t.Errorf("the server ends with %v, want ErrCut", err)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the client got a complete stream, want a cut")
+		t.Error("the client got a complete stream, want a read error")
 	}
 }
 
-// A panic in a reload affects this reload alone: the old configuration stays in effect, the server
-// continues, and the next reload works.
+// After a panic in a reload the old configuration stays in effect, the log has the panic, and the next reload succeeds.
 func TestReloadSurvivesAPanic(t *testing.T) {
-	source := flags(t, nil)
-	write := saved(t, source)
+	source := flagSource(t, nil)
+	write := withFile(t, source)
 	var panics atomic.Bool
 	parse := source.Parse
 	source.Parse = func(file []byte) (*configs.Config, error) {
@@ -196,18 +197,18 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 		return parse(file)
 	}
 	write("admin: {tokens: [first]}\n")
-	l := starts(t, source)
+	l := startServer(t, source)
 	tokenAccepted := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "the panic in the log", func() bool { return l.console.contains("thrown by the test") })
 	if !tokenAccepted("first") || tokenAccepted("second") {
-		t.Error("the old configuration is not active")
+		t.Error("after the panic the server refuses the token first, or accepts the token second")
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
 	eventually(t, "the third token", func() bool { return tokenAccepted("third") })
-	if err := l.ends(); err != nil {
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -215,7 +216,7 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 // The first start prints the login link of the dashboard and the setting of agents; later starts print the address of
 // the dashboard without a token.
 func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
-	source := flags(t, nil)
+	source := flagSource(t, nil)
 	cfg, err := source.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -223,15 +224,15 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 	for n, want := range []bool{true, false} {
 		var output console
 		s := server.New(server.Options{
-			Tools: outside(), Config: cfg, Source: source, Console: &output,
+			Tools: testTools(), Config: cfg, Source: source, Console: &output,
 		})
 		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() { over <- s.Run(ctx) }()
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
 		file := filepath.Join(cfg.DataDir, "run.json")
 		eventually(t, "run.json", func() bool { _, err := os.Stat(file); return err == nil })
 		stop()
-		if err := <-over; err != nil {
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		if !output.contains("dashboard: http://127.0.0.1:") {

@@ -18,8 +18,8 @@ import (
 // handleSignals lets a server handle the signals of the process.
 func handleSignals(o *server.Options) { o.Embedded = false }
 
-// signalled sends a signal to this process for the server.
-func signalled(t *testing.T, s os.Signal) {
+// sendSignal sends a signal to this process for the server.
+func sendSignal(t *testing.T, s os.Signal) {
 	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -30,34 +30,34 @@ func signalled(t *testing.T, s os.Signal) {
 	}
 }
 
-// Between a signal and the end of the drain delay a server is not ready, and answers requests all
-// the same. A second signal ends the delay, and cuts no idle connection.
-func TestDrainDelayIsNotReadyButServes(t *testing.T) {
-	l := starts(t, flags(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), handleSignals)
-	ahead, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+// During the drain delay after a signal, /readyz answers 503 and the server answers requests. A second signal ends the
+// delay, and the stop succeeds with an idle connection.
+func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
+	l := startServer(t, flagSource(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), handleSignals)
+	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = ahead.Close() }()
-	signalled(t, syscall.SIGTERM)
-	eventually(t, "/readyz that says no", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
+	defer func() { _ = idle.Close() }()
+	sendSignal(t, syscall.SIGTERM)
+	eventually(t, "the status 503 of /readyz", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
-		t.Errorf("while it drains: %d %s, want 200", status, answer)
+		t.Errorf("a chat request in the drain delay got status %d, answer %s, want status 200", status, answer)
 	}
 	if get(t, l.data+"/healthz", "") != http.StatusOK {
-		t.Error("/healthz fails during the drain, want status 200")
+		t.Error("/healthz fails in the drain delay, want status 200")
 	}
-	signalled(t, syscall.SIGTERM)
-	if err := <-l.over; err != nil {
+	sendSignal(t, syscall.SIGTERM)
+	if err := <-l.runErr; err != nil {
 		t.Error(err)
 	}
 	l.stop()
 }
 
-// While a stream has time to end, the admin listener is not ready, and the data listener accepts no
-// connection. The stream ends whole; a second signal cuts the stream.
-func TestDrainLetsAStreamEnd(t *testing.T) {
-	for _, hurried := range []bool{false, true} {
+// During limits.drain_timeout, /readyz of the admin listener answers 503, and the data listener accepts no
+// connection. An open stream may end; a second signal cuts the stream.
+func TestOpenStreamEndsUnlessASecondSignalComes(t *testing.T) {
+	for _, secondSignal := range []bool{false, true} {
 		end := make(chan struct{})
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "data: {}\n\n")
@@ -68,32 +68,32 @@ func TestDrainLetsAStreamEnd(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}))
-		l := starts(t, flags(t, map[string]string{
+		l := startServer(t, flagSource(t, map[string]string{
 			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
 		}), handleSignals)
 		stream := l.openStream()
-		signalled(t, syscall.SIGTERM)
-		eventually(t, "/readyz of the admin listener that says no", func() bool {
+		sendSignal(t, syscall.SIGTERM)
+		eventually(t, "the status 503 of /readyz of the admin listener", func() bool {
 			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
 		})
-		eventually(t, "a closed port", func() bool {
+		eventually(t, "the closed port of the data listener", func() bool {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 			if err == nil {
 				_ = c.Close()
 			}
 			return err != nil
 		})
-		if hurried {
-			signalled(t, syscall.SIGINT)
+		if secondSignal {
+			sendSignal(t, syscall.SIGINT)
 		} else {
 			close(end)
 		}
 		body, err := io.ReadAll(stream)
-		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == hurried {
-			t.Errorf("hurried %v: the stream is %q, %v; want it whole only without hurry", hurried, body, err)
+		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == secondSignal {
+			t.Errorf("second signal %v: the stream is %q, error %v; want the whole stream only without a second signal", secondSignal, body, err)
 		}
-		if err := <-l.over; errors.Is(err, server.ErrCut) != hurried || !hurried && err != nil {
-			t.Errorf("hurried %v: the server ended with %v, want %v only in a hurry", hurried, err, server.ErrCut)
+		if err := <-l.runErr; errors.Is(err, server.ErrCut) != secondSignal || !secondSignal && err != nil {
+			t.Errorf("second signal %v: the server ended with %v, want %v only after a second signal", secondSignal, err, server.ErrCut)
 		}
 		l.stop()
 		upstream.Close()
@@ -116,13 +116,13 @@ func (l *runningServer) openStream() io.Reader {
 	return res.Body
 }
 
-// A reload applies the whole file or nothing. The log and the health page report the faults until a
-// reload succeeds, and the changes that wait for a restart.
+// A reload applies the whole file or nothing. The log and the health page report a fault until a reload succeeds.
+// The log names the changed settings that need a restart.
 func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
-	source := flags(t, map[string]string{"admin.tokens": "[token]"})
-	write := saved(t, source)
+	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
+	write := withFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
-	l := starts(t, source, handleSignals)
+	l := startServer(t, source, handleSignals)
 	health := func() string {
 		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
@@ -136,29 +136,29 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		eventually(t, wrong.message+" in the log", func() bool { return l.console.contains(wrong.message) })
 		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
 		if l.console.contains("level=DEBUG") {
-			t.Errorf("%q: a part of the faulty file was applied, want none", wrong.text)
+			t.Errorf("the faulty file %q changed the log level, want no change", wrong.text)
 		}
 	}
-	right := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
-	if err := os.WriteFile(right, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
+	corrected := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
+	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(right, source.File); err != nil {
+	if err := os.Rename(corrected, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the right one", func() bool { return l.console.contains("configuration reloaded") })
+	eventually(t, "the reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
 	}
 	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
-		t.Error("the settings that need a restart are not reported")
+		t.Error("the log does not name reward.close_after as a setting that needs a restart")
 	}
 	// A signal reads the file again without a change.
 	count := func() int { return l.console.times("configuration reloaded") }
 	before := count()
-	signalled(t, syscall.SIGHUP)
-	eventually(t, "another reading", func() bool { return count() > before })
-	if err := l.ends(); err != nil {
+	sendSignal(t, syscall.SIGHUP)
+	eventually(t, "the reload after SIGHUP", func() bool { return count() > before })
+	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

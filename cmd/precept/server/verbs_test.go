@@ -22,10 +22,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// One key names the place of the lessons. redis:// alone is the Redis of the store, and an error
-// where the store is a file.
+// The key lessons names a directory or a Redis. redis:// alone is the Redis of the store, and an error if the store is
+// a file.
 func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
-	for _, c := range []struct{ lessons, store, where, fault string }{
+	for _, c := range []struct{ lessons, store, place, fault string }{
 		{"bank", "", "bank", ""},
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
 		{"redis://127.0.0.1:1/0", "", "redis", ""},
@@ -35,7 +35,7 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 	} {
 		cfg := configs.Default()
 		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
-		tools := outside()
+		tools := testTools()
 		place, done, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
@@ -47,19 +47,18 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 			t.Errorf("%+v: got %v, want no error", c, err)
 			continue
 		}
-		if place.Name() != c.where {
-			t.Errorf("%+v: the lessons are at %s, want %s", c, place.Name(), c.where)
+		if place.Name() != c.place {
+			t.Errorf("%+v: the lessons are at %s, want %s", c, place.Name(), c.place)
 		}
 		done()
 	}
 }
 
-// A bank that a verb opens has the rules of every bank: the proposal of a program waits for a
-// person, secrets are found, and the given limits apply.
-func TestVerbOpensBankWithItsRules(t *testing.T) {
-	cfg := loaded(t, flags(t, nil))
+// OpenWriter applies the given limits to the bank. Keys finds secrets only; Secrets also finds personal data.
+func TestBankOfAVerbHasLimitsAndFindsSecrets(t *testing.T) {
+	cfg := configOf(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
-	tools := outside()
+	tools := testTools()
 	b, done, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
 	if err != nil {
 		t.Fatal(err)
@@ -68,31 +67,32 @@ func TestVerbOpensBankWithItsRules(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d: %v, want %v", i, err, want)
+			t.Errorf("proposal %d of an agent within an hour: got the error %v, want %v", i+1, err, want)
 		}
 	}
 	if kinds := server.Keys("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("Keys found no key in a token, want one kind")
+		t.Error("Keys finds no secret in an API key, want one kind")
 	}
 	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
-		t.Errorf("the address of a person counts as a secret: %v, want none", kinds)
+		t.Errorf("Keys finds the kinds %v in an email address, want none", kinds)
 	}
 	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
-		t.Errorf("an address is not personal data: %v", kinds)
+		t.Errorf("Secrets finds the kinds %v in an email address, want one kind", kinds)
 	}
 }
 
+// lessonText returns the text of the lesson look-first in a directory.
 func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
-		t.Fatalf("got Problems %+v, error %v, want no error and non-empty Texts", r.Problems, err)
+		t.Fatalf("reading the lessons gives the problems %+v, error %v, want a lesson without problems", r.Problems, err)
 	}
 	return string(r.Texts["look-first.md"])
 }
 
-// The coins of open sessions, of a run, and of sessions without an injection are exported with
-// their propensity. Sessions without a match have no coins.
+// The coins of an open session of a run are exported with their propensity, also without an injection. A session
+// without a matching lesson has no coins.
 func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 	for _, c := range []struct{ control, epsilon, lesson, coin string }{
 		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
@@ -100,21 +100,21 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 		t.Run(c.coin+" "+c.lesson, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
-			source := flags(t, injectAll(map[string]string{
+			source := flagSource(t, injectAll(map[string]string{
 				"upstream": model(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
 			}))
-			l := starts(t, source)
+			l := startServer(t, source)
 			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {
-				who := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
-				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", who, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
+				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
+				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
 					t.Fatalf("got status %d, answer %q, want status 200", status, answer)
 				}
 			}
-			if err := l.ends(); err != nil {
+			if err := l.stopAndWait(); err != nil {
 				t.Fatal(err)
 			}
-			tools := outside()
-			e, err := tools.OpenStored(t.Context(), loaded(t, source))
+			tools := testTools()
+			e, err := tools.OpenStored(t.Context(), configOf(t, source))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
-					t.Errorf("the draw is %s, want an open session of the run nightly-matches with propensity 1", line)
+					t.Errorf("the exported coin is %s, want an open session of the run nightly-matches with propensity 1", line)
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
@@ -139,17 +139,16 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("the draws are %v, want %v", got, want)
+				t.Errorf("the exported coins are %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-// A verb that opens a store takes path, clock and bounds from the configuration, and makes no store
-// for reading.
-func TestVerbOpensStoreFromConfiguration(t *testing.T) {
-	cfg := loaded(t, flags(t, nil))
-	tools := outside()
+// OpenStored opens the configured store and does not create a missing store. OpenStore creates the store.
+func TestVerbCreatesAStoreOnlyForWriting(t *testing.T) {
+	cfg := configOf(t, flagSource(t, nil))
+	tools := testTools()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
 		t.Errorf("opening a missing file gives %v, want %v", err, sqlite.ErrMissing)
 	}
@@ -166,31 +165,31 @@ func TestVerbOpensStoreFromConfiguration(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
-		t.Errorf(`got n %v, error %v, want no error and n["sessions"] = 0`, n, err)
+		t.Errorf("the new store has the rows %v, error %v, want 0 sessions", n, err)
 	}
 	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
-		t.Error("a directory without a server is locked")
+		t.Error("IsLocked returns true for a directory without a server, want false")
 	}
 }
 
-// A panic of the distiller affects one round and is reported; the next round follows at the
-// interval, and a stop ends the wait.
-func TestDistillerPanicEndsOneRoundOnly(t *testing.T) {
+// A panic of the distiller ends one run and is reported; the next run follows after the interval, and the end of the
+// context ends the wait.
+func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		began, rounds := time.Now(), 0
+		began, runs := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
-				t.Errorf("round %d: the error is %v, want a panic", rounds, err)
+				t.Errorf("run %d: the error is %v, want a panic", runs+1, err)
 			}
-			if rounds++; rounds == 3 {
+			if runs++; runs == 3 {
 				stop()
 			}
 		})
-		if err != nil || rounds != 3 || time.Since(began) != 2*time.Hour {
-			t.Errorf("%d rounds in %v, want 3 in 2h: %v", rounds, time.Since(began), err)
+		if err != nil || runs != 3 || time.Since(began) != 2*time.Hour {
+			t.Errorf("got %d runs in %v, error %v, want 3 runs in 2h", runs, time.Since(began), err)
 		}
 	})
 }
