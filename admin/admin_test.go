@@ -26,7 +26,7 @@ import (
 
 const token = "correct-horse-battery-staple"
 
-// fakeReports answers each query with one report and records the query.
+// fakeReports answers each query with one report and records the newest query.
 type fakeReports struct {
 	report report.Report
 	err    error
@@ -38,7 +38,7 @@ func (f *fakeReports) Report(_ context.Context, q Query) (report.Report, error) 
 	return f.report, f.err
 }
 
-// fixture is a server with a clock that does not move.
+// fixture is a server whose clock moves only when a test changes now.
 type fixture struct {
 	*Server
 	reports *fakeReports
@@ -62,7 +62,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// optionsOf returns the options of a server with reports and no other source.
+// optionsOf returns the options of a server with reports; its other sources are empty.
 func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
@@ -197,34 +197,34 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
 	_, rest, ok := strings.Cut(page, `name="csrf_token" value="`)
 	if !ok {
-		t.Fatal("the page holds no CSRF token")
+		t.Fatal("the overview has no CSRF token, want one")
 	}
 	csrf, _, _ := strings.Cut(rest, `"`)
 	return c, csrf
 }
 
-// Requests without a key, or with a wrong, empty or unusual key, or with the key in the
-// query, are refused. The response never echoes the key.
+// A request without a token, with a wrong, empty or unusual token, or with the token in the query is refused.
+// Neither the response nor the log contains the token.
 func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	const canary = "canary' OR '1'='1"
 	attempts := map[string]func(*http.Request){
-		"nothing":         nil,
-		"wrong":           bearer(canary),
-		"empty":           bearer(""),
-		"blank":           bearer("   "),
-		"scheme only":     func(r *http.Request) { r.Header.Set("Authorization", "Bearer") },
-		"basic":           func(r *http.Request) { r.SetBasicAuth("admin", token) },
-		"bare":            func(r *http.Request) { r.Header.Set("Authorization", token) },
-		"query":           func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&key=" + token },
-		"x-api-key":       func(r *http.Request) { r.Header.Set("X-Api-Key", token) },
-		"prefix":          bearer(token[:len(token)-1]),
-		"longer":          bearer(token + "x"),
-		"other case":      bearer(strings.ToUpper(token)),
-		"its digest":      bearer("sha256:" + hexSum(token)),
-		"two headers":     func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer x", "Bearer " + token} },
-		"token as cookie": func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: token}) },
-		"empty cookie":    func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) },
+		"no token":                         nil,
+		"wrong token":                      bearer(canary),
+		"empty token":                      bearer(""),
+		"blank token":                      bearer("   "),
+		"scheme without token":             func(r *http.Request) { r.Header.Set("Authorization", "Bearer") },
+		"basic authentication":             func(r *http.Request) { r.SetBasicAuth("admin", token) },
+		"token without scheme":             func(r *http.Request) { r.Header.Set("Authorization", token) },
+		"token in the query":               func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&key=" + token },
+		"token in X-Api-Key":               func(r *http.Request) { r.Header.Set("X-Api-Key", token) },
+		"token without its last character": bearer(token[:len(token)-1]),
+		"token with one more character":    bearer(token + "x"),
+		"token in upper case":              bearer(strings.ToUpper(token)),
+		"digest of the token":              bearer("sha256:" + hexSum(token)),
+		"two Authorization headers":        func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer x", "Bearer " + token} },
+		"token as cookie":                  func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: token}) },
+		"empty cookie":                     func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) },
 	}
 	paths := []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/api/lessons", "/no/such", "/static/../api/report"}
 	for name, attempt := range attempts {
@@ -232,16 +232,16 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 				res := f.do(t, method, path, attempt)
 				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
-					t.Errorf(`%s, %s %s: got %d, want status 401 or status 403 or status 429 or status 404 and path with the prefix "/static/"`, name, method, path, res.StatusCode)
+					t.Errorf(`%s, %s %s: got status %d, want 401, 403 or 429, or 404 for a path below /static/`, name, method, path, res.StatusCode)
 				}
 				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
-					t.Errorf("%s, %s %s: the answer holds the key, want an answer without the key: %s", name, method, path, text)
+					t.Errorf("%s, %s %s: the answer contains the token, want an answer without the token: %s", name, method, path, text)
 				}
 			}
 		}
 	}
 	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
-		t.Error("the log holds a key, want none")
+		t.Error("the log contains a token, want none")
 	}
 }
 
@@ -266,25 +266,27 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 }
 
 func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
-	notReady := errors.New("draining")
+	readyError := errors.New("draining")
 	f := newFixture(t, func(o *Options) {
-		o.Program.Ready = func() (string, error) { return "ok, degraded: no store", notReady }
+		o.Program.Ready = func() (string, error) { return "ok, degraded: no store", readyError }
 	})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
 			t.Errorf("%s: status %d, want %d", path, res.StatusCode, want)
 		}
 	}
-	notReady = nil
-	if res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" }); res.StatusCode != 200 || body(t, res) != "ok, degraded: no store\n" {
-		t.Errorf("/readyz by address: got status %d, want 200 and the degraded state", res.StatusCode)
+	readyError = nil
+	res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" })
+	if text := body(t, res); res.StatusCode != 200 || text != "ok, degraded: no store\n" {
+		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state", res.StatusCode, text)
 	}
 }
 
 func TestPublicMetricsNeedNoToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
-	if res := f.do(t, "GET", "/metrics", nil); res.StatusCode != 200 || body(t, res) != "precept_requests_total 7\n" {
-		t.Errorf("/metrics: got status %d, want 200 and the metrics", res.StatusCode)
+	res := f.do(t, "GET", "/metrics", nil)
+	if text := body(t, res); res.StatusCode != 200 || text != "precept_requests_total 7\n" {
+		t.Errorf("/metrics: got status %d, text %q, want 200 and the metrics", res.StatusCode, text)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
 		t.Errorf("another admin route without a token: status %d, want 401", res.StatusCode)
@@ -293,13 +295,13 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 
 // New fails without a token.
 func TestServerWithoutTokenIsRefused(t *testing.T) {
-	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
+	for _, tokens := range [][]string{nil, {""}, {" \n"}, {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
-			t.Errorf("%s: got %v, want error errNoToken", name, err)
+			t.Errorf("New with the tokens %q: got error %v, want %v", tokens, err, errNoToken)
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil {
-		t.Error("an incomplete digest was accepted as a token")
+		t.Error("New accepts an incomplete digest as a token, want an error")
 	}
 }
 
@@ -330,10 +332,10 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	}
 	f.now = f.now.Add(2 * time.Minute)
 	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
-		t.Errorf("after a while: got status %d, want 401", res.StatusCode)
+		t.Errorf("two minutes later: got status %d, want 401", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
-		t.Errorf("the second line does not have the number:\n%s", f.log)
+		t.Errorf("the log has no line with count=1000, want the number of wrong tokens since the first line:\n%s", f.log)
 	}
 }
 
@@ -345,11 +347,11 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		"precept.example.org:443": true, "localhost:9000": true, "localhost.": true,
 		"evil.example:8081": false, "evil": false, "127.0.0.1.evil.example": false, "10.0.0.1:8081": false, "": false, "localhost.evil": false,
 	}
-	for host, ours := range hosts {
+	for host, accepted := range hosts {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
-			if refused := res.StatusCode == 403; refused == ours {
-				t.Errorf("Host %q, %s: got status %d, want a refusal: %v", host, path, res.StatusCode, !ours)
+			if refused := res.StatusCode == 403; refused == accepted {
+				t.Errorf("Host %q, %s: got status %d, want a refusal with 403: %v", host, path, res.StatusCode, !accepted)
 			}
 		}
 	}
@@ -367,7 +369,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		{"null origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "null") }, 403},
 		{"cross-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		{"same-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
-		{"ours", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8081") }, 303},
+		{"own origin and CSRF token", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8081") }, 303},
 	}
 	for _, tc := range cases {
 		res := f.do(t, "POST", "/logout", func(r *http.Request) {
@@ -377,7 +379,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 			}
 		})
 		if res.StatusCode != tc.want {
-			t.Errorf("%s: status %d, want %d", tc.name, res.StatusCode, tc.want)
+			t.Errorf("POST /logout with %s: got status %d, want %d", tc.name, res.StatusCode, tc.want)
 		}
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
@@ -402,19 +404,19 @@ func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
 	for host, want := range map[string]int{"10.0.0.1:8081": 200, "[fe80::1]:8081": 200, "evil.example": 403} {
 		res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Host = host; bearer(token)(r) })
 		if res.StatusCode != want {
-			t.Errorf("Host %s: %d, want %d", host, res.StatusCode, want)
+			t.Errorf("Host %s: got status %d, want %d", host, res.StatusCode, want)
 		}
 	}
 }
 
-// The security headers of every response, for every status.
+// Every response has the security headers, whatever its status.
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {
 		h := f.do(t, "GET", path, nil).Header
 		csp := h.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: the content security policy is %q, want default-src 'none' without unsafe and *", path, csp)
+			t.Errorf("%s: the content security policy is %q, want a policy with default-src 'none' and without unsafe and *", path, csp)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
@@ -431,10 +433,10 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
-		t.Errorf(`got %+v, want Name = "precept_session", HttpOnly = true, SameSite = http.SameSiteStrictMode and Path = "/"`, cookie)
+		t.Errorf(`the cookie is %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Errorf("the cookie is %q, want a random id of at least 32 characters", cookie.Value)
+		t.Errorf("the cookie is %q, want an id of at least 32 characters without the token, other than the CSRF token %q", cookie.Value, csrf)
 	}
 	again, _ := f.browser(t)
 	if again.Value == cookie.Value {
@@ -442,11 +444,11 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
-		t.Errorf("the cookie: got status %d, want 200", res.StatusCode)
+		t.Errorf("with the cookie: got status %d, want 200", res.StatusCode)
 	}
 	f.now = f.now.Add(sessionAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("the cookie after its age: got status %d, want 401", res.StatusCode)
+		t.Errorf("with the cookie after its age: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -464,8 +466,8 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
-		if res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(body(t, res), "canary") {
-			t.Errorf(`%q: got %d, want status 401, an empty res.Cookies() and body(t, res) without "canary"`, wrong, res.StatusCode)
+		if text := body(t, res); res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(text, "canary") {
+			t.Errorf(`the token %q: got status %d, %d cookies, page %s, want 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
 		}
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
@@ -500,11 +502,11 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	}
 }
 
-func TestReportAPI(t *testing.T) {
+func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
 	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.asked != want {
-		t.Errorf("the report was asked for with %+v, want %+v", f.reports.asked, want)
+		t.Errorf("the query of the report is %+v, want %+v", f.reports.asked, want)
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
@@ -517,11 +519,11 @@ func TestReportAPI(t *testing.T) {
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
 	if f.reports.asked != (Query{Tenant: "default"}) {
-		t.Errorf("the report was asked for with %+v, want the tenant default only", f.reports.asked)
+		t.Errorf("the query of the report is %+v, want the tenant default only", f.reports.asked)
 	}
 	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
-			t.Errorf("%s: got %d, want status 400", bad, res.StatusCode)
+			t.Errorf("the query %s: got status %d, want 400", bad, res.StatusCode)
 		}
 	}
 	f.reports.err = errors.New("disk canary")
@@ -531,7 +533,7 @@ func TestReportAPI(t *testing.T) {
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
-		t.Errorf("a failing report: got status %d, want 200 and a page with cannot be read", page.StatusCode)
+		t.Errorf("the overview with a failing report: got status %d, want 200 and a page with \"cannot be read\"", page.StatusCode)
 	}
 }
 
@@ -540,7 +542,7 @@ func TestPanicBecomesServerError(t *testing.T) {
 		o.Program.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
 	})
 	res := f.do(t, "GET", "/metrics", bearer(token))
-	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") {
-		t.Errorf(`got %d, want status 500 and body(t, res) without "canary"`, res.StatusCode)
+	if text := body(t, res); res.StatusCode != 500 || strings.Contains(text, "canary") {
+		t.Errorf(`after a panic: got status %d, text %s, want 500 and a text without "canary"`, res.StatusCode, text)
 	}
 }

@@ -26,10 +26,10 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	return w.Result()
 }
 
-// writer exports so many bytes.
-type writer int
+// sizedExport is an export of this many bytes, with one write for each.
+type sizedExport int
 
-func (n writer) Export(_ context.Context, w io.Writer, _ admin.Export) error {
+func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
 	for range n {
 		if _, err := io.WriteString(w, "x"); err != nil {
 			return err
@@ -43,7 +43,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		f := fullOf("word")
 		o := f.options()
-		o.Read.Export = writer(n)
+		o.Read.Export = sizedExport(n)
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -54,17 +54,17 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("%q: status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
+				t.Errorf("the format %q: got status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
-				t.Errorf("%q: got %q, want %v", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
+				t.Errorf("the format %q: got content type and file name %q, want %q", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
 			}
 		}
 	}
 }
 
-// faulty is a store that returns one error from every method.
+// faulty is full, but its reads of sessions and samples and its ratings return err.
 type faulty struct {
 	*full
 	err error
@@ -75,7 +75,7 @@ func (f faulty) Browse(context.Context, store.SessionQuery) (store.SessionList, 
 }
 
 func (f faulty) Transcript(context.Context, string, string, int) (store.Transcript, error) {
-	return f.one, f.err
+	return f.transcript, f.err
 }
 
 func (f faulty) Block(context.Context, string, string, string) (string, error) { return "", f.err }
@@ -111,13 +111,13 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
 			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with the fault %v: status %d %s, want %d with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
+				t.Errorf("/api%s with the fault %v: got status %d, answer %s, want status %d and a text with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
 			}
 			res = serve(h, at, cookie)
-			_, main, _ := strings.Cut(textOf(res), "<main")
+			_, main, _ := strings.Cut(textOf(res), "<main") // a page begins the text in upper case
 			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with the fault %v: status %d, want %d; the page is %s, want %q without the canary, rows and samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
+				t.Errorf("page %s with the fault %v: got status %d, want %d; the page is %s, want %q and neither the canary nor rows nor samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
@@ -139,7 +139,7 @@ func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 	const entry = `{"session_id":"x","source":"user","type":"approval"}`
 	for size, want := range map[int]int{len(entry): 202, 1 << 20: 202, 1<<20 + 1: 413} {
 		if res := sendAPI(h, "POST", "/api/feedback", entry+strings.Repeat(" ", size-len(entry))); res.StatusCode != want {
-			t.Errorf("%d bytes: %d, want %d", size, res.StatusCode, want)
+			t.Errorf("feedback of %d bytes: got status %d, want %d", size, res.StatusCode, want)
 		}
 	}
 	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
@@ -176,7 +176,7 @@ func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
-					t.Errorf("%s of %.30q at %s: status %d %.200s, want %d; a refusal names the parameter", c.key, v, c.at, res.StatusCode, text, status)
+					t.Errorf("the parameter %s=%.30q of %s: got status %d, answer %.200s, want status %d, and a refusal that begins with the name", c.key, v, c.at, res.StatusCode, text, status)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"precept/configs"
 	"precept/internal/label"
 	"precept/internal/sample"
-	names "precept/internal/session"
+	sessionpkg "precept/internal/session"
 	"precept/internal/wire"
 	"precept/store"
 	"precept/store/sqlite"
@@ -25,15 +25,15 @@ import (
 // hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// storeWithSessions is a real store with sessions.
-type storeWithSessions struct {
+// sessionStore is a store over SQLite with its archive. Tests add sessions.
+type sessionStore struct {
 	*store.Store
 	*store.Archive
 	db  *sqlite.Store
 	now time.Time
 }
 
-func newKept(t *testing.T, now time.Time) *storeWithSessions {
+func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db")})
 	if err != nil {
@@ -54,17 +54,17 @@ func newKept(t *testing.T, now time.Time) *storeWithSessions {
 			t.Error(err)
 		}
 	})
-	return &storeWithSessions{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
+	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// session writes a session with the given number of turns; change may alter the record and the exchanges.
-func (k *storeWithSessions) session(t *testing.T, name string, turns int, change func(r *names.Record, ex []sample.Exchange)) names.ID {
+// addSession writes a session with the given number of turns; change may alter the record and the exchanges.
+func (k *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
-	id := names.KeyOf("default", names.SpaceName, name)
+	id := sessionpkg.KeyOf("default", sessionpkg.SpaceName, name)
 	began := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
-	r := &names.Record{
-		Identity: names.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: names.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
-		Thread:   names.Thread{Turns: turns},
+	r := &sessionpkg.Record{
+		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
+		Thread:   sessionpkg.Thread{Turns: turns},
 	}
 	var ex []sample.Exchange
 	for n := 1; n <= turns; n++ {
@@ -82,7 +82,7 @@ func (k *storeWithSessions) session(t *testing.T, name string, turns int, change
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.write(t, names.Batch{Rows: []names.Row{row}, Exchanges: ex, Samples: []names.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
+	k.write(t, sessionpkg.Batch{Rows: []sessionpkg.Row{row}, Exchanges: ex, Samples: []sessionpkg.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
 		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: began.Add(time.Hour),
 		Input: map[string]any{"intent_id": "x", "raw_request_summary": "asked: " + firstWords(ex)}, Output: map[string]any{"final_intent_summary": "answered: " + name},
 		Feedback: sample.Unrated(), Meta: map[string]any{},
@@ -99,21 +99,21 @@ func firstWords(ex []sample.Exchange) string {
 	return m.Content
 }
 
-func (k *storeWithSessions) write(t *testing.T, b names.Batch) {
+func (k *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	t.Helper()
 	if err := k.db.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// rated closes a session with a reward.
-func (k *storeWithSessions) rated(t *testing.T, id names.ID, score float64, comment string) {
+// closeRewarded adds feedback to a session and closes the session with this reward.
+func (k *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
-	if _, err := k.db.AddFeedback(t.Context(), "default", map[names.ID][]feedback.Entry{id: {e}}); err != nil {
+	if _, err := k.db.AddFeedback(t.Context(), "default", map[sessionpkg.ID][]feedback.Entry{id: {e}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.db.Settle(t.Context(), []names.Settlement{{Tenant: "default", ID: id, To: names.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
+	if _, err := k.db.Settle(t.Context(), []sessionpkg.Settlement{{Tenant: "default", ID: id, To: sessionpkg.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,42 +128,42 @@ func messageJSON(role, text string) json.RawMessage {
 
 // addHostileSession writes a session with a block, a withheld lesson, a failed call, a loop, an error and
 // hostile text in every field.
-func (k *storeWithSessions) addHostileSession(t *testing.T) names.ID {
+func (k *sessionStore) addHostileSession(t *testing.T) sessionpkg.ID {
 	t.Helper()
-	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
+	id := k.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
 		r.Identity.Agent, r.Identity.Model, r.Lessons.Loops.Count = "<b>coder</b>", hostile, 1
 		r.Lessons.Matched = []string{"read-the-build-log", "kept-back"}
 		r.Assignment.Picks = []trial.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
 		r.Thread.Used = trial.Usage{Input: 7200, Cached: 2400}
-		r.Lessons.Blocks = []names.Block{
+		r.Lessons.Blocks = []sessionpkg.Block{
 			{Anchor: wire.Anchor{Role: wire.RoleUser}, Turn: 1, Slugs: []string{"read-the-build-log"}, Text: "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [read-the-build-log] Read the build log before changing code.\n  | The first error is the cause; what follows it is noise.\nEnd of lessons.\n\n"},
 			{Anchor: wire.Anchor{CallID: "c2"}, Turn: 3, Loop: true, Text: "[LOOP DETECTED] The call bash {\"command\":\"make\"} has failed before in the same way, and nothing has changed since.\n[END LOOP DETECTED]\n\n"},
 		}
 		ex[0].New = []json.RawMessage{messageJSON("system", "You are a careful coder.\n"+strings.Repeat("Rules. ", 100)), messageJSON("user", "Fix the flaky build. "+hostile)}
 		ex[0].Lessons = []sample.Lesson{{Slug: "read-the-build-log", State: "injected", Propensity: 0.76}, {Slug: "kept-back", State: "withheld", Propensity: 0.76}}
 		ex[0].Reply = sample.Reply{Text: "I build it first.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 1200, CachedTokens: 800, OutputTokens: 40}
-		fails := func(call string) json.RawMessage {
+		failedResult := func(call string) json.RawMessage {
 			return json.RawMessage(`{"role":"tool","tool_call_id":"` + call + `","content":"make: *** [all] Error 2\nexit code: 2"}`)
 		}
-		ex[1].New, ex[1].Redacted = []json.RawMessage{fails("c1")}, map[string]int{"email": 2}
+		ex[1].New, ex[1].Redacted = []json.RawMessage{failedResult("c1")}, map[string]int{"email": 2}
 		ex[1].Reply = sample.Reply{Text: hostile, Calls: []sample.Call{{ID: "c2", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 2400, CachedTokens: 1200}
-		ex[2].New, ex[2].Loops = []json.RawMessage{fails("c2")}, 1
+		ex[2].New, ex[2].Loops = []json.RawMessage{failedResult("c2")}, 1
 		ex[2].Reply, ex[2].Outcome, ex[2].Status = sample.Reply{Error: "overloaded: " + hostile}, sample.Failed, 529
 	})
-	k.rated(t, id, 0.25, "It went in circles. "+hostile)
+	k.closeRewarded(t, id, 0.25, "It went in circles. "+hostile)
 	return id
 }
 
 // fakeExport writes one line, or fails before or after the line.
 type fakeExport struct {
-	asked  Export
-	err    error
-	behind bool
+	asked     Export // newest export
+	err       error
+	afterLine bool // fail after the line
 }
 
 func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	f.asked = e
-	if f.err != nil && !f.behind {
+	if f.err != nil && !f.afterLine {
 		return f.err
 	}
 	if _, err := io.WriteString(w, "{}\n"); err != nil {
@@ -172,19 +172,19 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	return f.err
 }
 
-// rater posts into the kept sessions.
-type rater struct{ *storeWithSessions }
+// rater stores feedback at the time now.
+type rater struct{ *sessionStore }
 
 func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	p = p.Received(r.now, func() string { return "fb_1" })
-	return r.storeWithSessions.Rate(ctx, tenant, p)
+	return r.sessionStore.Rate(ctx, tenant, p)
 }
 
-// eraser forgets in the database, as a running store would.
-type eraser struct{ *storeWithSessions }
+// eraser deletes sessions in the database.
+type eraser struct{ *sessionStore }
 
 func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error) {
-	id, _ := names.ParseID(session)
+	id, _ := sessionpkg.ParseID(session)
 	ok, err := e.db.Forget(ctx, tenant, id)
 	if ok {
 		return 1, err
@@ -192,7 +192,8 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 	return 0, err
 }
 
-func newViews(t *testing.T, k *storeWithSessions, change func(*Options)) *fixture {
+// newStoreFixture returns a fixture whose pages show the sessions of k.
+func newStoreFixture(t *testing.T, k *sessionStore, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
 		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()

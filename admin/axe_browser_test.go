@@ -35,16 +35,16 @@ func axeScript(t *testing.T) string {
 // serverWithContent returns a server with content on every page, and the addresses of the pages.
 func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
-	k := newKept(t, time.Now())
+	k := newSessionStore(t, time.Now())
 	id := k.addHostileSession(t)
 	for i := range 12 {
-		s := k.session(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
+		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {
-			k.rated(t, s, float64(i%5)/4, "")
+			k.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
 	f, lib, keeper := withLessons(t, nil)
-	views := newViews(t, k, func(o *Options) {
+	views := newStoreFixture(t, k, func(o *Options) {
 		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
 		o.Read.Rules = &someRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
@@ -86,14 +86,14 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.findings(t, script, ""); len(got) > 0 {
-		t.Errorf("/login: %s, want none", strings.Join(got, "\n"))
+		t.Errorf("/login: axe-core finds %s, want no serious finding", strings.Join(got, "\n"))
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, look := range []struct {
 		theme, rules string // a theme changes colours only
-		wide         int64
+		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: look.wide, Height: 900, DeviceScaleFactor: 1}); err != nil {
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: look.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
 			t.Fatal(err)
 		}
 		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.theme}}}
@@ -103,7 +103,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 		for _, path := range pages {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			if got := b.findings(t, script, look.rules); len(got) > 0 {
-				t.Errorf("%s, %s at %d pixels: %s, want none", path, look.theme, look.wide, strings.Join(got, "\n"))
+				t.Errorf("%s, %s at %d pixels: axe-core finds %s, want no serious finding", path, look.theme, look.width, strings.Join(got, "\n"))
 			}
 		}
 	}
@@ -115,9 +115,9 @@ func (b *tab) keys(t *testing.T, text string) {
 	b.do(t, chromedp.KeyEvent(text))
 }
 
-// Tab alone reaches every control: the first stop is the link to the content, each stop is visible,
-// and the order is that of the page.
-func TestBrowserTabOrderFollowsThePage(t *testing.T) {
+// The first tab stop of a page is the link to the content, and each of the next 25 stops is visible with a
+// focus ring. Enter on the link moves the focus to the content.
+func TestBrowserTabStopsAreVisible(t *testing.T) {
 	b := newTab(t)
 	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
@@ -129,7 +129,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 		}
 		b.keys(t, "\t")
 		if got := b.js(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
-			t.Errorf("%s: the first stop is %q, want \"skip true\"", path, got)
+			t.Errorf("%s: the first tab stop is %q, want \"skip true\"", path, got)
 		}
 		for i := range 25 {
 			b.keys(t, "\t")
@@ -141,7 +141,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 				break
 			}
 			if got != "" {
-				t.Errorf("%s: stop %d: %s, want none", path, i+2, got)
+				t.Errorf("%s: tab stop %d: %s, want a visible element with a focus ring", path, i+2, got)
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestBrowserTabOrderFollowsThePage(t *testing.T) {
 	b.keys(t, "\t")
 	b.keys(t, "\r")
 	if got := b.js(t, `document.activeElement.id`); got != "main" {
-		t.Errorf("the link to the content leads to %q, want \"main\"", got)
+		t.Errorf("the link to the content moves the focus to %q, want \"main\"", got)
 	}
 }
 

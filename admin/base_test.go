@@ -13,18 +13,18 @@ import (
 // Under a base path, with or without prefix stripping by another proxy, every address of every page
 // leads to a page, and a login leads to the requested page.
 func TestBasePathPrefixesEveryLink(t *testing.T) {
-	for _, strips := range []bool{true, false} {
+	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })
-		behind := httptest.NewServer(f)
-		defer behind.Close()
-		target, err := url.Parse(behind.URL)
+		server := httptest.NewServer(f)
+		defer server.Close()
+		target, err := url.Parse(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
-			if strips {
+			if stripsBase {
 				r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tools/precept")
 			}
 		}}
@@ -34,8 +34,8 @@ func TestBasePathPrefixesEveryLink(t *testing.T) {
 	}
 }
 
-// walk follows every link from the login on.
-func walk(t *testing.T, face http.Handler) {
+// walk logs in at a handler with the base path /tools/precept and follows every link from the overview on.
+func walk(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, "http://127.0.0.1:8081"+address, nil)
@@ -44,15 +44,15 @@ func walk(t *testing.T, face http.Handler) {
 			r.AddCookie(cookie)
 		}
 		w := httptest.NewRecorder()
-		face.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 		return w
 	}
 	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
-		t.Fatalf("got status %d, Body %s, want status 401, Body.String() with `name=\"next\" value=\"/lessons?q=x\"` and Body.String() with `action=\"/tools/precept/login\"`", page.Code, page.Body)
+		t.Fatalf("a page without a login: got status %d, page %s, want 401, `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
 	}
 	in := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
 	if in.Code != 303 || in.Header().Get("Location") != "/tools/precept/lessons" || in.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
+		t.Fatalf(`the login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}
@@ -61,7 +61,7 @@ func walk(t *testing.T, face http.Handler) {
 		todo = todo[1:]
 		page := do("GET", strings.ReplaceAll(at, "&amp;", "&"), in.Result().Cookies()[0])
 		if page.Code != 200 {
-			t.Errorf("%s: got %d, want status 200", at, page.Code)
+			t.Errorf("the link %s: got status %d, want 200", at, page.Code)
 		}
 		for _, m := range links.FindAllStringSubmatch(page.Body.String(), -1) {
 			if !seen[m[1]] {

@@ -16,11 +16,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab is a new browser with the errors of its console and its policies.
+// tab is a new browser with the errors that the browser has reported, such as violations of the content
+// security policy.
 type tab struct {
-	ctx context.Context
-	mu  sync.Mutex
-	bad []string
+	ctx      context.Context
+	mu       sync.Mutex
+	reported []string
 }
 
 func newTab(t *testing.T) *tab {
@@ -47,24 +48,24 @@ func newTab(t *testing.T) *tab {
 	return b
 }
 
-// listen records errors, except the missing icon and the 401 of a page without a login.
+// listen records script errors and the log of the browser, except entries about /favicon.ico.
 func (b *tab) listen(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch ev := ev.(type) {
 	case *runtime.EventExceptionThrown:
-		b.bad = append(b.bad, ev.ExceptionDetails.Text)
+		b.reported = append(b.reported, ev.ExceptionDetails.Text)
 	case *log.EventEntryAdded:
 		if !strings.HasSuffix(ev.Entry.URL, "/favicon.ico") {
-			b.bad = append(b.bad, ev.Entry.Text)
+			b.reported = append(b.reported, ev.Entry.Text)
 		}
 	}
 }
 
-func (b *tab) complaints() []string {
+func (b *tab) reportedErrors() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bad
+	return b.reported
 }
 
 func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
@@ -118,7 +119,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
@@ -147,9 +148,9 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.js(t, "location.pathname"); got != "/login" {
-		t.Errorf("after logging out: %s, want \"/login\"", got)
+		t.Errorf("the path after the logout is %s, want \"/login\"", got)
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
@@ -167,7 +168,7 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.js(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
-			t.Errorf("%s: got %s, want %q", scheme, got, want)
+			t.Errorf("the %s theme has the colours %s, want %q", scheme, got, want)
 		}
 	}
 }

@@ -1,14 +1,15 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
 	"precept/store"
 )
 
-// comparedOf returns sessions of two agents: the coder has higher rewards.
-func comparedOf(each int, run string) *store.Recent {
+// sessionsOfTwoAgents returns sessions of a coder with the reward 1, and as many of a tester with the reward 0.
+func sessionsOfTwoAgents(each int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range each {
 		for k, agent := range []string{"coder", "tester"} {
@@ -19,12 +20,22 @@ func comparedOf(each int, run string) *store.Recent {
 	return r
 }
 
+// asJSON returns a value with pointers as readable text.
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for each, want := range map[int]bool{9: false, 10: true} {
-		c := compare(comparedOf(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+		c := compare(sessionsOfTwoAgents(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
-			t.Errorf("%d sessions a side: got the difference %+v, want 1 and an interval: %t", each, d, want)
+			t.Errorf("%d sessions a side: got the difference %s, want the mean 1 and an interval: %t", each, asJSON(t, d), want)
 		}
 		if want && *d.Low <= 0 {
 			t.Errorf("%d sessions a side: the interval of a difference of 1 begins at %v, want above 0", each, *d.Low)
@@ -34,19 +45,19 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 
 // The sessions of a run share one reward, and count once for the success.
 func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
-	c := compare(comparedOf(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+	c := compare(sessionsOfTwoAgents(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
-		t.Errorf("got success %+v, want one run a side and no interval", got)
+		t.Errorf("got success %s, want one run a side and no interval", asJSON(t, got))
 	}
 	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
-		t.Errorf("got turns %+v, want 50 sessions", got)
+		t.Errorf("got the measure %s, want turns of 50 sessions", asJSON(t, got))
 	}
 }
 
 // A session without a duration, such as an import, does not count for the duration.
 func TestComparisonLeavesUnknownDurationsOut(t *testing.T) {
-	c := compare(comparedOf(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("got seconds %+v, want 11 sessions", got)
+		t.Errorf("got the measure %s, want seconds of 11 sessions", asJSON(t, got))
 	}
 }

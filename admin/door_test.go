@@ -13,24 +13,24 @@ import (
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	cookie, csrf := f.browser(t)
-	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
+	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
-	checkStatus := func(method, path string, status int, who string, change func(*http.Request)) {
+	checkStatus := func(method, path string, status int, sender string, change func(*http.Request)) {
 		t.Helper()
 		res := f.do(t, method, path, change)
 		h := res.Header
 		if res.StatusCode != status {
-			t.Errorf("%s %s, %s: %d, want %d", method, path, who, res.StatusCode, status)
+			t.Errorf("%s %s, %s: got status %d, want %d", method, path, sender, res.StatusCode, status)
 		}
 		if h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s %s, %s: the headers are %v, want no-store, nosniff, DENY, a strict policy and no CORS", method, path, who, h)
+			t.Errorf("%s %s, %s: the headers are %v, want no-store, nosniff, DENY, a strict policy and no CORS", method, path, sender, h)
 		}
 		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
-			t.Errorf("%s %s, %s: the response requests a token: %v, want only with status 401", method, path, who, got)
+			t.Errorf("%s %s, %s: the response has WWW-Authenticate: %v, want the header with status 401 only", method, path, sender, got)
 		}
 		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
-			t.Errorf("%s %s, %s: the response is %.100s, want an error in JSON", method, path, who, text)
+			t.Errorf("%s %s, %s: the response is %.100s, want an error in JSON", method, path, sender, text)
 		}
 	}
 	routes := 0
@@ -45,11 +45,11 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		} else {
 			checkStatus(r.Method, path, http.StatusForbidden, "a foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
 		}
-		if slices.Contains(open, r.Path) {
+		if slices.Contains(openRoutes, r.Path) {
 			continue
 		}
-		checkStatus(r.Method, path, http.StatusUnauthorized, "nobody", nil)
-		checkStatus(r.Method, path, http.StatusUnauthorized, "an old cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
+		checkStatus(r.Method, path, http.StatusUnauthorized, "no token", nil)
+		checkStatus(r.Method, path, http.StatusUnauthorized, "the cookie of no session", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
 		if r.Method == http.MethodGet {
 			continue
 		}
@@ -62,13 +62,13 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 			})
 		}
 	}
-	if routes < 30 || keeper.calls != "" {
-		t.Errorf("%d routes are tested, want at least 30; the keeper got the calls %q, want none", routes, keeper.calls)
+	if routes < 30 || keeper.lastCall != "" {
+		t.Errorf("%d routes are tested, want at least 30; the keeper got the call %q, want none", routes, keeper.lastCall)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
 
-// The page after a rating or a deletion reports the result.
+// The page after a rating, a deletion or an action on a lesson reports the result.
 func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	f, _, id := withRoles(t)
 	cookie, csrf := f.browser(t)
@@ -91,19 +91,19 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		status   int
 		wantText string
 	}{
-		"a word":            {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
-		"too long":          {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
-		"just long":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
-		"unsure":            {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
-		"nobody's":          {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
-		"a lesson":          {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
-		"an unknown action": {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
+		"a rejection":                    {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
+		"a comment over the limit":       {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
+		"a comment at the limit":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
+		"a deletion without the tick":    {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
+		"deletion of an unknown session": {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
+		"pause of a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
+		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.wantText) {
-			t.Errorf("%s: got status %d, got %q, want status %d and got with %q", name, status, got, c.status, c.wantText)
+			t.Errorf("%s: got status %d with the text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
-		t.Errorf(`got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
+		t.Errorf(`the notice of the deletion is %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
 	}
 }

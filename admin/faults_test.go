@@ -29,7 +29,7 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 		})
 		text, id := body(t, res), res.Header.Get("Precept-Request-Id")
 		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "the data could not be deleted completely") && !strings.Contains(text, "The data could not be deleted completely") {
-			t.Errorf(`%s: got status %d, text %s, want status 503 and (text with "the data could not be deleted completely" or text with "The data could not be deleted completely")`, accept, res.StatusCode, text)
+			t.Errorf(`%s: got status %d, text %s, want status 503 and a text with "the data could not be deleted completely"`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
 			t.Errorf("%s: the answer is a page: %v, want a page for a browser only", accept, page)
@@ -55,7 +55,7 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 	}
 }
 
-// broken makes no survey and no report.
+// broken fails to report and to list sessions.
 type broken struct{ bareArchive }
 
 func (broken) Report(context.Context, Query) (report.Report, error) {
@@ -133,6 +133,6 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	f = newFixture(t, func(o *Options) { o.DataDir = dir })
 	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
-		t.Errorf("status %d, want 200; %d entries are kept, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
+		t.Errorf("with an unreadable audit file: got status %d, want 200; %d entries are kept, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 // drawn is a row of a forest plot as the page draws the row; NaN for a missing mark.
 type drawn struct {
-	lo, at, hi, truth float64
-	cutLow, cutHigh   bool
+	lo, effect, hi, truth float64 // x coordinates
+	cutLow, cutHigh       bool
 }
 
-// plots reads the forest plots of a page of lessons, and how many marks their axis has.
+// plots returns the forest plots of the page of lessons at target, and the number of ticks of their axis.
 func plots(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -50,7 +50,7 @@ func plots(
 	for _, svg := range regexp.MustCompile(`<svg class="forest .*?</svg>`).FindAllString(table, -1) {
 		out = append(out, drawn{
 			lo: number(svg, `class="reach" d="M([^ ]+) `), hi: number(svg, `class="reach" d="M[^ ]+ 15H([^"]+)"`),
-			at: number(svg, `cx="([^"]+)"`), truth: number(svg, `class="truth" d="M([^ ]+) `),
+			effect: number(svg, `cx="([^"]+)"`), truth: number(svg, `class="truth" d="M([^ ]+) `),
 			cutLow: strings.Contains(svg, "11l-6 4 6 4z"), cutHigh: strings.Contains(svg, "11l6 4-6 4z"),
 		})
 	}
@@ -75,17 +75,17 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 			rows = append(rows, rowOf(i, effect, effect-half, effect+half))
 		}
 		scale := rapid.SampledFrom([]string{"", "all", "5", "100"}).Draw(t, "scale")
-		far := rapid.Float64Range(-9, 9).Draw(t, "truth")
-		truth := func(string) (float64, bool) { return far, true }
+		trueEffect := rapid.Float64Range(-9, 9).Draw(t, "truth")
+		truth := func(string) (float64, bool) { return trueEffect, true }
 		got, ticks := plots(t, rows, truth, "/lessons?zoom="+scale)
 		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
 			t.Fatalf("the plot has %d rows, want %d; it has %d ticks, want 3 to 12", len(got), len(rows), ticks)
 		}
 		for _, p := range got {
-			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.at < p.lo || p.at > p.hi {
+			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.effect < p.lo || p.effect > p.hi {
 				t.Fatalf("got %+v, want bounds and true effect from 0 to 240, lower bound <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
 			}
-			if scale != "5" && math.IsNaN(p.at) {
+			if scale != "5" && math.IsNaN(p.effect) {
 				t.Fatalf("an effect is outside of the axis, want inside: %+v", p)
 			}
 		}
@@ -106,13 +106,13 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 		return got[4], got[19]
 	}
 	usual, wide := at("")
-	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.at) {
-		t.Errorf("fitted scale: the usual interval is %+v, want 60 wide and whole; the wide interval is %+v, want cut at both ends", usual, wide)
+	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.effect) {
+		t.Errorf("fitted scale: the usual interval is %+v, want at least 60 wide and whole; the wide interval is %+v, want cut at both ends", usual, wide)
 	}
 	if usual, wide = at("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
 		t.Errorf("scale of all: the usual interval is %+v, want at most 20 wide; the wide interval is %+v, want whole", usual, wide)
 	}
-	if usual, _ = at("1"); !math.IsNaN(usual.at) || usual.cutLow || !usual.cutHigh {
+	if usual, _ = at("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
 		t.Errorf("an effect of 4 points on a scale of 1 is %+v, want cut at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
@@ -126,12 +126,12 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 }
 
-// Invalid numbers are not plotted and do not affect the axis.
+// A row with the verdict invalid is not plotted and does not affect the axis.
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	sound, broken := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
 	broken.Verdict = report.Invalid
 	got, _ := plots(t, []report.Row{sound, broken}, nil, "/lessons?sort=name")
-	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].at) || got[0].hi < 150 {
-		t.Errorf("got %+v, want NaN for the second effect, and an upper bound of at least 150 for the first", got)
+	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
+		t.Errorf("the plots are %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
 	}
 }

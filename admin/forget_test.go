@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// fakeForgetter records the sessions that it is called for.
+// fakeForgetter records its newest call.
 type fakeForgetter struct {
-	asked string
+	asked string // tenant and session, separated by |
 	err   error
 }
 
@@ -27,15 +27,15 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 		fail              error
 	}{
 		{"a session", `{"tenant":"acme","session":"ci-42"}`, "acme|ci-42", 200, nil},
-		{"of the tenant default", `{"session":"ci-42"}`, "default|ci-42", 200, nil},
+		{"a session without a tenant", `{"session":"ci-42"}`, "default|ci-42", 200, nil},
 		{"a tenant", `{"tenant":"acme","all":true}`, "acme|", 200, nil},
-		{"nothing", `{}`, "", 400, nil},
-		{"a tenant by mistake", `{"tenant":"acme"}`, "", 400, nil},
-		{"all of nobody", `{"all":true}`, "", 400, nil},
-		{"both", `{"tenant":"acme","session":"x","all":true}`, "", 400, nil},
+		{"neither tenant nor session", `{}`, "", 400, nil},
+		{"a tenant without all", `{"tenant":"acme"}`, "", 400, nil},
+		{"all without a tenant", `{"all":true}`, "", 400, nil},
+		{"a session and all", `{"tenant":"acme","session":"x","all":true}`, "", 400, nil},
 		{"an unknown member", `{"tenant":"acme","all":true,"sesion":"x"}`, "", 400, nil},
 		{"no JSON", `tenant=acme`, "", 400, nil},
-		{"the store is away", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
+		{"a failing store", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			forgetter := &fakeForgetter{err: c.fail}
@@ -46,7 +46,7 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 			})
 			text := body(t, res)
 			if res.StatusCode != c.status || forgetter.asked != c.asked {
-				t.Errorf("status %d %s, want %d; the forgetter got %q, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
+				t.Errorf("got status %d, answer %s, want status %d; the forgetter got %q, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
 			}
 			if c.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
 				t.Errorf("the answer is %s, want {\"forgotten\":3}", text)
@@ -77,6 +77,6 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/forget has status 200, want a refusal: only POST forgets")
 	}
 	if forgetter.asked != "" {
-		t.Errorf("got the forgotten sessions %q, want none", forgetter.asked)
+		t.Errorf("the forgetter got %q, want no call", forgetter.asked)
 	}
 }

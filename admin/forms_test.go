@@ -9,7 +9,7 @@ import (
 	"precept/admin"
 )
 
-// A filter form shows the current query, and only the row of all lessons together is highlighted.
+// The checkbox of a filter shows the current query. Only the overview has a row of all lessons together.
 func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	h, err := admin.New(fullOf("word").options())
 	if err != nil {
@@ -30,10 +30,10 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	} {
 		unselected, _, _ := strings.Cut(selected, "?")
 		if page := get(selected); !strings.Contains(page, box+" checked>") {
-			t.Errorf("%s: the box is not checked, want checked", selected)
+			t.Errorf("%s: the checkbox is not checked, want checked", selected)
 		}
 		if page := get(unselected); !strings.Contains(page, box+">") {
-			t.Errorf("%s: the box is checked, want unchecked", unselected)
+			t.Errorf("%s: the checkbox is checked or missing, want unchecked", unselected)
 		}
 	}
 	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {

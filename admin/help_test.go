@@ -45,7 +45,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		links = links[1:]
 		if strings.HasSuffix(at, ".svg") {
 			if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "image/svg+xml" {
-				t.Errorf(`%s: got %d, want status 200 and header Content-Type = "image/svg+xml"`, at, res.StatusCode)
+				t.Errorf(`%s: got status %d, content type %q, want 200 and "image/svg+xml"`, at, res.StatusCode, res.Header.Get("Content-Type"))
 			}
 			continue
 		}
@@ -53,7 +53,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 			checkLinks(at)
 		}
 		if anchor != "" && !seen[at][anchor] {
-			t.Errorf("%s has no part %q", at, anchor)
+			t.Errorf("a link leads to %s#%s, and the page has no element with this id", at, anchor)
 		}
 	}
 	if len(seen) < 30 {

@@ -45,7 +45,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes the shape of %s: %q, want %q", hostile, at, rest(got, i), rest(want, i))
+				t.Errorf("%q changes the elements of the page %s: got %q, want %q", hostile, at, rest(got, i), rest(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
@@ -53,7 +53,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
-				t.Errorf("%s does not show %q", at, hostile)
+				t.Errorf("the page %s does not show the text %q", at, hostile)
 			}
 		}
 	}
@@ -64,10 +64,11 @@ func visible(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
+// rest returns at most three elements of a shape from index i on.
 func rest(shape []string, i int) []string { return shape[min(i, len(shape)):min(i+3, len(shape))] }
 
-// pageSeen is a parsed page.
-type pageSeen struct {
+// parsedPage is a parsed page.
+type parsedPage struct {
 	shape  []string // elements in order, each with the names of its attributes
 	links  []string
 	text   string
@@ -75,7 +76,7 @@ type pageSeen struct {
 }
 
 // pagesOf reads every page, as an operator in a browser, of a server whose texts are all equal to word.
-func pagesOf(t *testing.T, word string) map[string]pageSeen {
+func pagesOf(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	f := fullOf(word)
 	h, err := admin.New(f.options())
@@ -87,25 +88,25 @@ func pagesOf(t *testing.T, word string) map[string]pageSeen {
 	for _, key := range []string{"price", "sort", "q", "state", "verdict", "zoom", "session", "words", "tool", "error", "agent", "model", "lesson", "family", "since", "back", "x"} {
 		query.Set(key, word)
 	}
-	slug, requests := url.PathEscape(word), "?"+query.Encode()
+	slug, asked := url.PathEscape(word), "?"+query.Encode()
 	tenant := "?tenant=" + url.QueryEscape(word)
-	out := map[string]pageSeen{}
+	out := map[string]parsedPage{}
 	for name, target := range map[string]string{
-		"overview": "/", "overview, asked": "/" + requests, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + requests,
+		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + requests, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, asked": "/sessions" + requests, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
-		"samples": "/samples", "samples, asked": "/samples" + requests, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
 		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
 		out[name] = page
 	}
-	if f.requests != word {
-		t.Errorf("the page of the session %q reads the session %q, want equal names", word, f.requests)
+	if f.askedSession != word {
+		t.Errorf("the page of the session %q reads the session %q, want equal names", word, f.askedSession)
 	}
-	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+requests, nil))
+	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
 	f.fail = true
 	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
 		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
@@ -125,7 +126,7 @@ func serve(h http.Handler, target string, cookie *http.Cookie) *http.Response {
 	return w.Result()
 }
 
-func parsePage(t *testing.T, res *http.Response) (p pageSeen) {
+func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	t.Helper()
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
@@ -155,23 +156,23 @@ func parsePage(t *testing.T, res *http.Response) (p pageSeen) {
 	return p
 }
 
-// full is the data of a server whose texts are all one word.
+// full holds the data of a server whose texts are all one word, and is the source of these data.
 type full struct {
-	word      string
-	fail      bool   // the store is away
-	requests  string // session of the last query
-	report    report.Report
-	book      *lesson.Book
-	findings  []lesson.Finding
-	events    []lesson.Event
-	survey    *report.Survey
-	backtest  backtest.Result
-	list      store.SessionList
-	one       store.Transcript
-	samples   store.SampleList
-	health    admin.Health
-	figures   []admin.Figure
-	generated time.Time
+	word         string
+	fail         bool   // the store is unavailable
+	askedSession string // session of the newest query
+	report       report.Report
+	book         *lesson.Book
+	findings     []lesson.Finding
+	events       []lesson.Event
+	survey       *report.Survey
+	backtest     backtest.Result
+	list         store.SessionList
+	transcript   store.Transcript
+	samples      store.SampleList
+	health       admin.Health
+	figures      []admin.Figure
+	generated    time.Time
 }
 
 func fullOf(word string) *full {
@@ -185,7 +186,7 @@ func fullOf(word string) *full {
 	}
 	lessons[1].Slug, lessons[2].Slug, lessons[2].Supersedes = word+"-b", word+"-c", nil
 	f.book = lesson.NewBook(lessons[:])
-	for _, v := range []any{&f.report, &f.findings, &f.events, &f.backtest, &f.list, &f.one, &f.samples, &f.health, &f.figures} {
+	for _, v := range []any{&f.report, &f.findings, &f.events, &f.backtest, &f.list, &f.transcript, &f.samples, &f.health, &f.figures} {
 		fillTexts(reflect.ValueOf(v).Elem(), word, 0)
 	}
 	f.report.Lessons[0].Slug += "-gone"
@@ -296,7 +297,7 @@ func (f *full) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, f.err()
 }
 
-// err returns the error of an unavailable store, which quotes the query.
+// err returns the error of an unavailable store, which contains the word; nil for an available store.
 func (f *full) err() error {
 	if f.fail {
 		return fmt.Errorf("no answer to %s", f.word)
@@ -326,7 +327,7 @@ func (f *full) Backtest(context.Context, string, *lesson.Lesson) (backtest.Resul
 	return f.backtest, f.err()
 }
 
-// archive is the stored part of full.
+// archive is full as an Archive, whose Block has other parameters than the Block of a Library.
 type archive struct{ *full }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
@@ -350,16 +351,16 @@ func (f *full) Nearest(context.Context, string, string, []string) ([]backtest.Mi
 }
 
 func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
-	f.requests = name
-	return f.one, f.err()
+	f.askedSession = name
+	return f.transcript, f.err()
 }
 
 func (f *full) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
-	f.requests = name
+	f.askedSession = name
 	if err := f.err(); err != nil {
 		return err
 	}
-	return use(&f.one)
+	return use(&f.transcript)
 }
 
 func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {

@@ -12,7 +12,7 @@ import (
 	"precept/admin"
 )
 
-// attr returns an attribute of an element; "" if the attribute is absent.
+// attr returns the value of an attribute of an element; "" if the attribute is absent.
 func attr(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -63,7 +63,7 @@ func barriers(page []*html.Node) (out []string) {
 			labels[attr(n, "for")] = true
 		}
 	}
-	level, firsts := 0, 0
+	level, h1s := 0, 0 // level of the latest heading, number of h1 elements
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if to := attr(n, key); to != "" && !ids[to] {
@@ -73,13 +73,13 @@ func barriers(page []*html.Node) (out []string) {
 		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || wordsOf(n) != ""
 		switch n.Data {
 		case "h1", "h2", "h3":
-			deep := int(n.Data[1] - '0')
-			if deep > level+1 {
+			newLevel := int(n.Data[1] - '0')
+			if newLevel > level+1 {
 				out = append(out, fmt.Sprintf("%s %q follows a heading of level %d", n.Data, wordsOf(n), level))
 			}
-			level = deep
-			if deep == 1 {
-				firsts++
+			level = newLevel
+			if newLevel == 1 {
+				h1s++
 			}
 		case "input", "select":
 			inLabel := n.Parent.Data == "label"
@@ -118,14 +118,14 @@ func barriers(page []*html.Node) (out []string) {
 			out = append(out, "a tabindex of "+at+" breaks the order of the page")
 		}
 	}
-	if firsts != 1 {
-		out = append(out, fmt.Sprintf("%d headings of the first level", firsts))
+	if h1s != 1 {
+		out = append(out, fmt.Sprintf("%d headings of the first level", h1s))
 	}
 	return out
 }
 
-// every returns the address of one page of each kind.
-func every() []string {
+// pageAddresses returns the address of at least one page of each kind.
+func pageAddresses() []string {
 	return []string{
 		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/compare",
 		"/sessions?words=x", "/sessions/s-1", "/samples", "/health", "/help", "/help/DASHBOARD", "/nowhere",
@@ -136,9 +136,9 @@ func every() []string {
 // unavailable.
 func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*full){
-		"full":  func(*full) {},
-		"fails": func(f *full) { f.fail = true },
-		"empty": func(f *full) {
+		"with data":         func(*full) {},
+		"unavailable store": func(f *full) { f.fail = true },
+		"without data": func(f *full) {
 			*f = full{word: f.word, generated: f.generated, book: f.book.With(nil), survey: fullOf("word").survey}
 		},
 	} {
@@ -149,13 +149,13 @@ func TestPagesAreAccessible(t *testing.T) {
 			t.Fatal(err)
 		}
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
-		for _, at := range every() {
+		for _, at := range pageAddresses() {
 			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
 				t.Errorf("%s, %s: got the barrier %s, want none", name, at, bad)
 			}
 		}
 		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
-			t.Errorf("the login page has the fault %s, want no fault", bad)
+			t.Errorf("the login page: got the barrier %s, want none", bad)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		}
 		return fields, clear
 	}
-	for path, asked := range map[string]map[string]string{
+	for path, filters := range map[string]map[string]string{
 		"/":        {"window": "7d", "price": "3", "provisional": "true"},
 		"/lessons": {"q": "two words", "verdict": "helps", "zoom": "25", "window": "24h", "old": "1", "state": "word"},
 		"/sessions": {
@@ -239,12 +239,12 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		},
 	} {
 		if _, clear := read(path); clear != "" {
-			t.Errorf("%s: no filter is set, and the link to clear the filters is %q", path, clear)
+			t.Errorf("%s: no filter is set: the link to clear the filters is %q, want none", path, clear)
 		}
 		if _, clear := read(path + "?tenant=acme"); clear != "" {
-			t.Errorf("%s: a tenant is no filter, and the link to clear the filters is %q", path, clear)
+			t.Errorf("%s: a tenant is no filter: the link to clear the filters is %q, want none", path, clear)
 		}
-		for key, value := range asked {
+		for key, value := range filters {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
 				t.Errorf("%s: the field %s shows %q, want %q", path, key, fields[key], value)
@@ -262,5 +262,5 @@ func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 		o.Address.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Read = nil, 0
 	})
-	holds(t, "nothing yet", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
+	holds(t, "a list without sessions", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// The page of a lesson shows each outcome with its word, the explanation of the word, the change in
-// its unit and the plot; a guardrail is on the page of all lessons, too.
+// The page of a lesson shows each outcome with its verdict, the explanation of the verdict, the change in its
+// unit and the plot. The page of all lessons names the guardrail and the proven outcomes.
 func TestLessonPageShowsOutcomes(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	row := &f.reports.report.Lessons[2]
@@ -36,10 +36,10 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		}
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
-		t.Error("the page of the lessons does not name the guardrail")
+		t.Error("the page of the lessons lacks \"guardrail: dearer\"")
 	}
 	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
-		t.Error("the page of the lessons does not name the proven outcome")
+		t.Error("the page of the lessons lacks the proven outcome recurrence")
 	}
 	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}
@@ -54,6 +54,6 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	}
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes of every session") {
-		t.Error("a lesson without outcomes has a section of outcomes")
+		t.Error("a lesson without outcomes has the section \"Outcomes of every session\", want none")
 	}
 }

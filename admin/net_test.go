@@ -19,12 +19,12 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 		prices Prices
 		want   []string
 	}{
-		"money": {new(0.05), Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
+		"session value and model price": {new(0.05), Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
 			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
 		}},
-		"no cost":  {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
-		"sessions": {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
-		"counting": {nil, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+		"no model price": {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
+		"no prices":      {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
+		"no effect yet":  {nil, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })
@@ -45,7 +45,7 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 	}
 }
 
-// The week has seven dates.
+// The last week has seven dates, today included.
 func TestWeekHasSevenDates(t *testing.T) {
 	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	var days []report.Day
@@ -66,11 +66,11 @@ func TestHelpHasContentsAndSearch(t *testing.T) {
 	}
 	found := get("/help?q=former_state+retire")
 	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("the search finds, want the part on pausing only:\n%s", found)
+		t.Errorf("the results of the search are %s, want the part LESSONS#pause-and-retire and no part of CI", found)
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the contents of the page lack a link to the part on pausing, want one")
+		t.Error("the page LESSONS lacks the part pause-and-retire, or its contents lack the link to the part")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
 		t.Error("the page of a search without results has no hint, want \"Search for fewer words\"")

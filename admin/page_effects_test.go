@@ -39,14 +39,14 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 		bad      bool
 		wantText []string
 	}{
-		"nothing":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs you"}},
+		"no task":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs a person"}},
 		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
 		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 active lessons harm<"}},
-		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!in force harm"}},
+		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
 		"one waits":       {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
 		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
-		"a figure":        {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
+		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
 		holds(t, name, onPage(t, "/", func(f *full, _ *admin.Options) {
 			f.report.Lessons, f.book = c.rows, waits(c.waits)
@@ -64,26 +64,26 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		change   func(*report.Report)
 		wantText []string
 	}{
-		"tokens": {"/", admin.Prices{}, func(*report.Report) {}, []string{
+		"without a price": {"/", admin.Prices{}, func(*report.Report) {}, []string{
 			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, ">500 000<", "no price of the models is known", ">2000<", "treated, 50% cached; control 1000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
-		"money":    {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
-		"no price": {"/", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{">0.0040<"}},
-		"asked":    {"/?price=200", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
-		"nonsense": {"/?price=-1", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{"cost 1.00 without"}},
-		"too much": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no price of the models is known"}},
+		"with a price":                      {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
+		"no cached price":                   {"/", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{">0.0040<"}},
+		"price in the query":                {"/?price=200", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
+		"negative price in the query":       {"/?price=-1", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{"cost 1.00 without"}},
+		"price in the query over the limit": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no price of the models is known"}},
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
-		"invalid":    {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, "!counting"}},
-		"no control": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
-		"no usage":   {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
-		"no tokens":  {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"sound":      {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
-		"coins":      {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The coins deviate from their probabilities (e-value 1e+06)"}},
-		"reporting":  {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
-		"elsewhere": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
+		"invalid":          {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&range=7d">90 treated sessions</a>`, "!counting"}},
+		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
+		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
+		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
+		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
+		"broken coins":     {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The coins deviate from their probabilities (e-value 1e+06)"}},
+		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
+		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
 			"Not included: 1 session that closed while the reward was old.",
 		}},
 	} {
@@ -109,9 +109,9 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 func TestPagesWithoutReportStateTheReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		holds(t, target, onPage(t, target, func(f *full, _ *admin.Options) { f.fail = true }),
-			"The report cannot be read", "!coins do not fall", "!No lesson has matched", "!No open task: no fault", "!proven helps")
+			"The report cannot be read", "!The coins deviate", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
-	holds(t, "none", onPage(t, "/lessons", func(f *full, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
+	holds(t, "no lessons", onPage(t, "/lessons", func(f *full, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
 		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *full, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
 	}
@@ -119,81 +119,81 @@ func TestPagesWithoutReportStateTheReason(t *testing.T) {
 
 // The page of a lesson shows the known facts and nothing else.
 func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
-	type world struct {
+	type pageData struct { // what a case may change
 		*full
 		row    *report.Row
 		lesson *lesson.Lesson
 		o      *admin.Options
 	}
 	for name, c := range map[string]struct {
-		change   func(*world)
+		change   func(*pageData)
 		wantText []string
 	}{
-		"plain": {func(*world) {}, []string{
+		"plain": {func(*pageData) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
 			"No opinion of a judge", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
-			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!What observation alone",
+			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!The difference without randomisation",
 			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
-		"category":  {func(w *world) { w.lesson.Category = "tests" }, []string{" · in tests"}},
-		"untitled":  {func(w *world) { w.lesson.Title = "" }, []string{"<h1>word</h1>"}},
-		"described": {func(w *world) { w.lesson.Trigger.Description = "When it fails." }, []string{`<p dir="auto">When it fails.</p>`}},
-		"for some": {func(w *world) {
+		"category":  {func(w *pageData) { w.lesson.Category = "tests" }, []string{" · in tests"}},
+		"untitled":  {func(w *pageData) { w.lesson.Title = "" }, []string{"<h1>word</h1>"}},
+		"described": {func(w *pageData) { w.lesson.Trigger.Description = "When it fails." }, []string{`<p dir="auto">When it fails.</p>`}},
+		"targets": {func(w *pageData) {
 			w.lesson.Trigger.Targets = []lesson.Target{{Operator: "coder", Role: "r"}, {Skill: "go"}}
 		}, []string{"<code>agent coder and role r</code> <code>skill go</code>"}},
-		"trial":      {func(w *world) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause …<", ">Retire …<", "!>Put on trial<"}},
-		"candidate":  {func(w *world) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject …<", "!>Pause …<"}},
-		"quarantine": {func(w *world) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject …<"}},
-		"benched":    {func(w *world) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause …<", ">Retire …<", "!>Approve<"}},
-		"rejected":   {func(w *world) { w.lesson.State = lesson.Rejected }, []string{">Approve<", ">Retire …<", "!>Pause …<"}},
-		"paused":     {func(w *world) { w.lesson.State = lesson.Paused }, []string{">Resume<", ">Retire …<", "!>Pause …<", "!>Approve<"}},
-		"archived":   {func(w *world) { w.lesson.State = lesson.Archived }, []string{">Restore<", "!>Retire …<"}},
-		"decided": {func(w *world) {
+		"trial":      {func(w *pageData) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause …<", ">Retire …<", "!>Put on trial<"}},
+		"candidate":  {func(w *pageData) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject …<", "!>Pause …<"}},
+		"quarantine": {func(w *pageData) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject …<"}},
+		"benched":    {func(w *pageData) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause …<", ">Retire …<", "!>Approve<"}},
+		"rejected":   {func(w *pageData) { w.lesson.State = lesson.Rejected }, []string{">Approve<", ">Retire …<", "!>Pause …<"}},
+		"paused":     {func(w *pageData) { w.lesson.State = lesson.Paused }, []string{">Resume<", ">Retire …<", "!>Pause …<", "!>Approve<"}},
+		"archived":   {func(w *pageData) { w.lesson.State = lesson.Archived }, []string{">Restore<", "!>Retire …<"}},
+		"decided": {func(w *pageData) {
 			w.lesson.State = lesson.Paused
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
-		"note":       {func(w *world) { w.row.Note = "as if" }, []string{"(as if)"}},
-		"said note":  {func(w *world) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
-		"needs":      {func(w *world) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
-		"cache":      {func(w *world) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
-		"cache lost": {func(w *world) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
-		"input":      {func(w *world) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
-		"opinion":    {func(w *world) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No judge"}},
-		"observed":   {func(w *world) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
-		"looks": {func(w *world) {
+		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
+		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
+		"needs":                  {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
+		"cache":                  {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
+		"cache lost":             {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
+		"input":                  {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
+		"opinion":                {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
+		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
+		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
-		"looks on an outcome": {func(w *world) {
+		"looks on an outcome": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Taken: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
-		"trial ended": {func(w *world) {
+		"trial ended": {func(w *pageData) {
 			w.lesson.State, w.row.State, w.row.Trial = lesson.Trial, "trial", "ended"
 		}, []string{": trial, ended"}},
-		"an effect": {func(w *world) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
+		"an effect": {func(w *pageData) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
 			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",
 		}},
-		"days": {func(w *world) {
+		"days": {func(w *pageData) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
 			w.row.PlannedTrials = []report.PlannedTrial{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
 		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
-		"invalid days": {func(w *world) {
+		"invalid days": {func(w *pageData) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
 		}, []string{"!data-chart", "No effect yet"}},
-		"unmeasured": {func(w *world) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
-		"removed":    {func(w *world) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
-		"no budget":  {func(w *world) { w.o.Read.Library = blockless{w.full} }, []string{"The lesson does not fit into inject.budget_bytes"}},
-		"unread":     {func(w *world) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
-		"unpicked":   {func(w *world) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
-		"rewards": {func(*world) {}, []string{
+		"no row":                          {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
+		"removed":                         {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
+		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blockless{w.full} }, []string{"The lesson does not fit into inject.budget_bytes"}},
+		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
+		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
+		"rewards": {func(*pageData) {}, []string{
 			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
-		"events": {func(w *world) {
+		"events": {func(w *pageData) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
 		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
 		page := onPage(t, "/lessons/word", func(f *full, o *admin.Options) {
-			w := world{full: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
+			w := pageData{full: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
 			o.Truth, f.findings, f.events = nil, nil, nil
 			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
 			f.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
@@ -207,15 +207,15 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	}
 	holds(t, "fired", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
-	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try it")
+	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
 	holds(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
-		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!In no other one", "!Such as")
+		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
 	holds(t, "likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	holds(t, "few", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	holds(t, "unread", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Read.Survey = failingSessions{} }),
-		"The captured sessions cannot be read: no disk.", "!It would have fired")
+	holds(t, "too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	holds(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Read.Survey = failingSessions{} }),
+		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
 // blockless has lessons that exceed every budget.
@@ -256,10 +256,10 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		wantText []string
 	}{
 		"plain": {"/queue", plain, []string{
-			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!What changes",
+			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
-		"about": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
+		"author and agent": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
 			l.Approval.Source, l.Scope.Agent = "distill", "coder"
 		}, []string{" · written by distill", " · for the agent coder"}},
 		"evidence": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
@@ -283,26 +283,26 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"diff": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
 			l.Supersedes, l.Body = []string{"nobody", "on"}, "a\nc"
 		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
-		"gone": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!What changes"}},
-		"tried": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		"an unknown replaced lesson": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
+		"backtest": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
-		"unread": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
-		"many": {"/queue?page=2", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		"unreadable sessions": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
+		"second page": {"/queue?page=2", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
 			for i := range 21 {
 				all = append(all, &lesson.Lesson{Slug: fmt.Sprintf("c-%02d", i), State: lesson.Candidate})
 			}
 			f.book = lesson.NewBook(all)
 		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
-		"beyond": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
-		"none":   {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
+		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
+		"empty queue":         {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
 		holds(t, name, queue(c.target, c.change), c.wantText...)
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
-		t.Error("the oldest candidate is below the newest, want the oldest first")
+		t.Error("the newest lesson is above the oldest, want the oldest first")
 	}
 	page = queue("/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson

@@ -60,8 +60,9 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Fired: 41, Words: []backtest.Word{{Word: "flaky test", Sessions: 41}}, Silent: []string{"never said"}}, nil
 }
 
-// libraryOf returns an active lesson and two candidates, one of which supersedes the active lesson.
-func libraryOf(t *testing.T) *fakeLibrary {
+// newFakeLibrary returns a library with an active lesson, a quarantined lesson that supersedes it, and a
+// candidate.
+func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	text := func(slug, title, more string) *lesson.Lesson {
 		raw := fmt.Sprintf("---\nschema: learning/v1\nslug: %s\ntitle: %s\ntrigger:\n  description: When a test is flaky.\n  tags: [testing]\n  metadata:\n    precept:\n      keywords: [flaky test, <b>bold</b>]\n"+
@@ -88,10 +89,10 @@ func libraryOf(t *testing.T) *fakeLibrary {
 	return f
 }
 
-// withLessons starts a server with the lessons of libraryOf.
+// withLessons returns a fixture with the lessons of newFakeLibrary.
 func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeKeeper) {
 	t.Helper()
-	lib, keeper := libraryOf(t), &fakeKeeper{}
+	lib, keeper := newFakeLibrary(t), &fakeKeeper{}
 	f := newFixture(t, func(o *Options) {
 		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
 		if change != nil {
@@ -165,21 +166,24 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if strings.Contains(page, "nobody-else") || strings.Contains(page, ">Approve<") {
-		t.Error("the page shows the history of another lesson, or the action Approve for an active lesson")
+	if strings.Contains(page, "nobody-else") {
+		t.Error("the page shows the history of another lesson, want its own history only")
+	}
+	if strings.Contains(page, ">Approve<") {
+		t.Error("the page of an active lesson has the action Approve, want none")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the page does not show the backtest")
+		t.Error("the page lacks \"41 of the 812\" or the silent word of the backtest")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("the page does not name the missing part")
+		t.Error("the page of a lesson without data does not state that sessions and opinion are missing")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
-		t.Errorf("a lesson that does not exist: got status %d, want 404", res.StatusCode)
+		t.Errorf("a lesson that does not exist: got status %d, want 404 and the reason", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("a program with a token gets forms that it cannot send")
+		t.Error("a program with a token gets forms, want none: it has no CSRF token")
 	}
 }
 
@@ -195,8 +199,8 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader(url.Values{"csrf_token": {csrf}, "back": {back}}.Encode()))
 		})
 	}
-	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.calls != "" {
-		t.Errorf("without the CSRF token: got status %d, calls %q, want 403 and no call", res.StatusCode, keeper.calls)
+	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.lastCall != "" {
+		t.Errorf("without the CSRF token: got status %d, calls %q, want 403 and no call", res.StatusCode, keeper.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)
@@ -204,25 +208,25 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	backs := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
 	for back, want := range backs {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
-			t.Errorf("back to %q: status %d to %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
+			t.Errorf("a pause with back=%q: got status %d and Location %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
-	if keeper.calls != "helpful pause 0 0 "+byToken() || keeper.count != len(backs) {
-		t.Errorf("the keeper got %d calls, the newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.calls, len(backs))
+	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != len(backs) {
+		t.Errorf("the keeper got %d calls, the newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.lastCall, len(backs))
 	}
-	see := func() string {
+	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
-	if page := see(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
-		t.Error("the page has no notice of the action")
+	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
+		t.Error("the page after an action has no notice of the action, want one")
 	}
-	if strings.Contains(see(), `role="status">`) {
+	if strings.Contains(reload(), `role="status">`) {
 		t.Error("the notice is shown twice, want once")
 	}
 	keeper.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
-	if !strings.Contains(see(), "helpful is unchanged: it expired") {
-		t.Error("the page does not show the refusal")
+	if !strings.Contains(reload(), "helpful is unchanged: it expired") {
+		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\"")
 	}
 }
 
@@ -247,13 +251,13 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
-	if keeper.calls != "helpful pause 0 0 "+byToken() || keeper.count != 1 {
-		t.Errorf("the keeper got the calls %q, want one pause of helpful", keeper.calls)
+	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != 1 {
+		t.Errorf("the keeper got the call %q, want one pause of helpful", keeper.lastCall)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the next page does not have the selected theme")
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }

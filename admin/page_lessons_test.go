@@ -15,8 +15,8 @@ import (
 	"precept/bandit/report"
 )
 
-// many returns a report of n lessons with effects of every kind.
-func many(n int) report.Report {
+// sampleReportWith returns the sample report with n more lessons, whose effects are of every kind.
+func sampleReportWith(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
 	for i := range n {
@@ -49,7 +49,7 @@ func slugsOf(page string) (out []string) {
 // requested filter.
 func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
-	f.reports.report = many(2000)
+	f.reports.report = sampleReportWith(2000)
 	f.reports.report.Lessons[7].State = "edited"
 	get := func(query string) string {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		"?sort=-needs":                           "a-lesson-with-a-name-of-some-length-1996",
 		"?q=0042+LESSON":                         "a-lesson-with-a-name-of-some-length-0042",
 		"?sort=name&page=2":                      "a-lesson-with-a-name-of-some-length-0101",
-		"?sort=name&page=9999":                   "a-lesson-with-a-name-of-some-length-1999",
+		"?sort=name&page=9999":                   "helpful",
 		"?verdict=harms&sort=name":               "a-lesson-with-a-name-of-some-length-0002",
 		"?state=edited&old=1":                    "a-lesson-with-a-name-of-some-length-0004",
 		"?sort=effect":                           "a-lesson-with-a-name-of-some-length-1968",
@@ -84,16 +84,19 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		"?sort=name&verdict=open&q=length-000&x": "a-lesson-with-a-name-of-some-length-0001",
 	} {
 		page := get(strings.ReplaceAll(query, "<b>", "%3Cb%3E"))
-		if got := slugsOf(page); len(got) == 0 || got[0] != want && query != "?sort=name&page=9999" || query == "?sort=name&page=9999" && !strings.Contains(page, "2001 to 2002 of 2002") {
-			t.Errorf("%s begins with %q, want %s", query, got[:min(3, len(got))], want)
+		if got := slugsOf(page); len(got) == 0 || got[0] != want {
+			t.Errorf("%s: the first lessons are %q, want %s first", query, got[:min(3, len(got))], want)
 		}
 	}
+	if page := get("?sort=name&page=9999"); !strings.Contains(page, "2001 to 2002 of 2002") {
+		t.Error("a page number after the last does not show the last page, want \"2001 to 2002 of 2002\"")
+	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
-		t.Error("an empty result of a filter has no hint")
+		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\"")
 	}
 	f.reports.report = report.Report{}
 	if page := get(""); !strings.Contains(page, "precept lessons new") {
-		t.Error("the empty page does not explain how to get a lesson")
+		t.Error("the page without lessons lacks \"precept lessons new\"")
 	}
 }
 
@@ -101,7 +104,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
-	f.reports.report = many(300)
+	f.reports.report = sampleReportWith(300)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
@@ -120,13 +123,13 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
 	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
-		t.Errorf("sorted by rewarded: %s, want \"-rewarded0299\"", got)
+		t.Errorf("after a click on the heading of rewarded sessions, the sort key and the end of the first name are %s, want \"-rewarded0299\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
 		t.Error("the definition of the verdict is closed after a click, want open")
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }

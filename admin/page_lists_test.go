@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// A sample is a line with a summary that opens to its part of the export.
-func TestSampleOpensToItsExport(t *testing.T) {
+// A sample is one line that opens to a preview. The page links exports of the filtered samples.
+func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	for name, c := range map[string]struct {
 		target   string
 		change   func(*store.SampleList)
@@ -29,10 +29,10 @@ func TestSampleOpensToItsExport(t *testing.T) {
 			f := &l.Samples[0].Sample.Feedback
 			f.QualityLabel, f.Source, f.Type = sample.Poor, "user", "rejection"
 		}, []string{`<span class="slug bad">poor</span>`, ", rated by user, rejection; "}},
-		"answered": {"/samples", func(l *store.SampleList) {
+		"with output": {"/samples", func(l *store.SampleList) {
 			l.Samples[0].Sample.Output = map[string]any{"a": "short", "b": strings.Repeat("w ", 100), "z_id": strings.Repeat("i", 300), "n": 7}
-		}, []string{"<p>" + strings.Repeat("w ", 70) + "…</p>", "!no words came"}},
-		"long": {"/samples", func(l *store.SampleList) {
+		}, []string{"<p>" + strings.Repeat("w ", 70) + "…</p>", "!no text"}},
+		"preview over the limit": {"/samples", func(l *store.SampleList) {
 			l.Samples[0].Sample.Output = map[string]any{"a_id": strings.Repeat("é", 20000)}
 		}, []string{"further bytes</pre>", "!�"}},
 		"filtered": {"/samples?quality=good&family=error_correction,dialog_response&agent=x&since=2026-01-01", func(*store.SampleList) {}, []string{
@@ -42,13 +42,13 @@ func TestSampleOpensToItsExport(t *testing.T) {
 		"of a lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
 			`href="/api/export?format=experiment&lesson=l&tenant=default&until=2026-02-01"`, ">Clear</a>",
 		}},
-		"older":  {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
-		"behind": {"/samples?agent=x&after=n1", func(*store.SampleList) {}, []string{`href="/samples?agent=x">Newest</a>`}},
-		"none":   {"/samples", func(l *store.SampleList) { *l = store.SampleList{} }, []string{"No sample yet", "!No matching sample", "!shown"}},
-		"none fits": {"/samples?agent=x", func(l *store.SampleList) { l.Samples = nil }, []string{
+		"older samples": {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
+		"second page":   {"/samples?agent=x&after=n1", func(*store.SampleList) {}, []string{`href="/samples?agent=x">Newest</a>`}},
+		"no sample":     {"/samples", func(l *store.SampleList) { *l = store.SampleList{} }, []string{"No sample yet", "!No matching sample", "!shown"}},
+		"no matching sample": {"/samples?agent=x", func(l *store.SampleList) { l.Samples = nil }, []string{
 			"None of the 7 samples read matches. Use fewer filters.", "!There are older", "!No sample yet",
 		}},
-		"none so far": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
+		"no matching sample on this page": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
 		page := onPage(t, c.target, func(f *full, _ *admin.Options) {
 			f.samples = store.SampleList{Read: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
@@ -66,7 +66,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		change   func(*admin.Health)
 		wantText []string
 	}{
-		"well": {func(*admin.Health) {}, []string{
+		"no problem": {func(*admin.Health) {}, []string{
 			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
 			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
 			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
@@ -74,24 +74,24 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td class="text wrap"><code>0.25</code></td><td class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
-		"revision":  {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
-		"ill":       {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
-		"unread":    {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
-		"notice":    {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
-		"account":   {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
-		"unequal":   {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
-		"lost":      {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
-		"one lost":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
-		"lag":       {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
-		"some lag":  {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
-		"no outbox": {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"no outbox", `<span class="value">–</span>`}},
-		"aside":     {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
-		"failed":    {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
-		"dropped":   {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
+		"revision":           {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
+		"failing store":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
+		"unreadable store":   {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
+		"notice":             {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
+		"unreadable account": {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
+		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
+		"lost":               {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
+		"one lost":           {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
+		"lag over a minute":  {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
+		"lag of a minute":    {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
+		"no outbox":          {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"no outbox", `<span class="value">–</span>`}},
+		"set aside":          {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
+		"failed writes":      {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
+		"dropped":            {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12 345</td>`, `<td class="text bad">one is bad</td>`}},
-		"fault": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one stays in effect: line 3"}},
+		"faulty configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one stays in effect: line 3"}},
 	} {
 		page := onPage(t, "/health", func(_ *full, o *admin.Options) {
 			o.Program.Health = func(context.Context) admin.Health {

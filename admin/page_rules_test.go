@@ -27,7 +27,7 @@ func (s *someRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 
 // rulesFixture returns a fixture whose agent sends rulesText. The section Voice has a verdict, and the
 // section Gone is no longer in the file.
-func rulesFixture(t *testing.T) (*fixture, rules.Registered) {
+func rulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.Registered{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
 	gone := rules.Registered{File: "CLAUDE.md", Section: "Gone", Hash: rules.Hash("x"), Text: "x", State: rules.Measuring}
@@ -44,11 +44,11 @@ func rulesFixture(t *testing.T) (*fixture, rules.Registered) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{Server: s}, voice
+	return &fixture{Server: s}
 }
 
 func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
-	f, _ := rulesFixture(t)
+	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
 	for _, want := range []string{
 		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
@@ -63,15 +63,15 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 }
 
 func TestRulesPageShowsViewersRegisteredSectionsOnly(t *testing.T) {
-	f, _ := rulesFixture(t)
+	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
-		t.Errorf("the page of a viewer lacks the registered sections, or holds other words of the file")
+		t.Errorf("the page of a viewer is %s, want the registered sections and no other words of the file", page)
 	}
 }
 
 func TestEffectTableLinksSectionsToTheRulesPage(t *testing.T) {
-	f, _ := rulesFixture(t)
+	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
 		t.Errorf("the table does not link the section to the page of rules files: %.300s", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])

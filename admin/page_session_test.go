@@ -15,12 +15,12 @@ import (
 func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return onPage(t, "/sessions/s-1", func(f *full, _ *admin.Options) {
-		f.one = store.Transcript{
+		f.transcript = store.Transcript{
 			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
 			Exchanges:   1, Next: 1,
 			TurnItems: []store.TurnItem{{Turn: 1, Model: "gpt", Status: 200, Outcome: sample.Complete, LatencyMS: 1250}},
 		}
-		change(&f.one)
+		change(&f.transcript)
 	})
 }
 
@@ -28,7 +28,7 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("a plain turn has a mark, or tokens without usage:\n%s", page)
+		t.Errorf("the page of a usual turn has a mark or tokens, want neither:\n%s", page)
 	}
 	for want, change := range map[string]func(*store.TurnItem){
 		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
@@ -77,11 +77,11 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		holds(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("%s is folded: %v, want %v", e.Kind, !folded, folded)
+			t.Errorf("the entry of kind %q is folded: %v, want %v", e.Kind, !folded, folded)
 		}
 		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
 			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
-			t.Errorf("%s shows a fact that the entry lacks, want only facts of the entry:\n%s", e.Kind, page)
+			t.Errorf("the entry of kind %q is shown with a fact that it lacks, want only its facts:\n%s", e.Kind, page)
 		}
 	}
 }
@@ -102,23 +102,23 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		wantText []string
 	}{
 		"plain": {func(*store.Transcript) {}, []string{
-			"!is a control", "!no part of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
+			"!Control session", "!outside of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
 			"!Later turns", "no feedback", `<strong class="">–</strong>`, `<strong>not matched</strong><small>word</small>`, "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
 			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
 		}},
-		"named":    {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
-		"blank":    {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
-		"control":  {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
-		"excluded": {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment"}},
-		"refused":  {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
-		"opted":    {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
-		"opted 1":  {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
-		"open":     {func(s *store.Transcript) { s.Closed = false; rewardOf(s) }, []string{"; open", "; counted when the session closes"}},
-		"empty":    {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
-		"before":   {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
-		"begins":   {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
-		"behind":   {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
-		"told": {func(s *store.Transcript) { rewardOf(s) }, []string{
+		"named":                {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
+		"blank name":           {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
+		"control":              {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
+		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment"}},
+		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
+		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
+		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
+		"open":                 {func(s *store.Transcript) { s.Closed = false; rewardOf(s) }, []string{"; open", "; counted when the session closes"}},
+		"no stored turn":       {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
+		"second page of turns": {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
+		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
+		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
+		"rewarded": {func(s *store.Transcript) { rewardOf(s) }, []string{
 			`<strong class="good">0.88</strong>`, "from tier 4, by user<", "!counted", `<div class="good">`,
 		}},
 		"counted": {func(s *store.Transcript) { rewardOf(s).Counted = new(0.875) }, []string{"by user; counted<"}},
@@ -130,10 +130,10 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"decides": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
 			`<li class="decides">`, `<span class="slug">decides</span>`,
 		}},
-		"who": {func(s *store.Transcript) {
+		"author of feedback": {func(s *store.Transcript) {
 			source(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
 		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
-		"coins": {func(s *store.Transcript) {
+		"lessons": {func(s *store.Transcript) {
 			s.Fates = []store.Fate{
 				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
 				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
@@ -173,7 +173,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}{
 		"plain": {"/sessions", func(*store.SessionList) {}, []string{
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
-			"!in the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
+			"!outside of the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
 		"a loop":   {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
 		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
@@ -185,20 +185,20 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		}, []string{
 			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld by the coin">b</span>`,
 		}},
-		"found": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
+		"hit of a search": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
 			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
 		}},
-		"filtered":  {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},
-		"by loops":  {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
-		"by reward": {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
-		"up to":     {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
-		"since":     {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
-		"by tool":   {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
-		"older":     {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
-		"behind":    {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
-		"none":      {"/sessions", none, []string{"No session yet", "!No matching session"}},
-		"none fits": {"/sessions?agent=x", none, []string{"None of the 7 sessions matches. Use fewer filters", "!No session yet"}},
-		"none so far": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
+		"filtered":            {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},
+		"by loops":            {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
+		"by reward":           {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
+		"by reward up to":     {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
+		"by time":             {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
+		"by tool":             {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
+		"older sessions":      {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
+		"second page":         {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
+		"no session":          {"/sessions", none, []string{"No session yet", "!No matching session"}},
+		"no matching session": {"/sessions?agent=x", none, []string{"None of the 7 sessions matches. Use fewer filters", "!No session yet"}},
+		"no matching session on this page": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
 			"None of the 7 sessions since <time", "There are older sessions.",
 		}},
 		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of the 0 sessions matches", "!shown"}},
@@ -207,7 +207,8 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}
 }
 
-// Only the page of the newest entries refreshes automatically.
+// The overview, the health page, the newest samples, and the newest sessions without a text search refresh
+// automatically.
 func TestOnlyNewestPageRefreshes(t *testing.T) {
 	for target, live := range map[string]bool{
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,

@@ -40,15 +40,15 @@ func TestBrowserErrorsArePages(t *testing.T) {
 	}{
 		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
 		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
-		{"a login that is over", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
+		{"a form without a login", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
 		{"no such page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
-		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
+		{"an invalid parameter in the query", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)
 			page := body(t, res)
 			if res.StatusCode != c.status || !strings.Contains(page, c.wantText) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`got status %d, page %s, want status %d, page with %q and page with "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
+				t.Errorf(`a browser gets status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
 			}
 			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
@@ -66,7 +66,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
-		t.Errorf("got %q, want a text with `name=\"next\" value=\"/lessons/helpful?window=7d\"` and a text without \"refresh\"", page)
+		t.Errorf("the login page is %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
 	}
 	for next, want := range map[string]string{
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
@@ -74,7 +74,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	} {
 		res := f.do(t, "POST", "/login", form(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
-			t.Errorf("the login with next=%q leads to %d %q, want 303 %q", next, res.StatusCode, got, want)
+			t.Errorf("the login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
 		}
 	}
 	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
@@ -84,12 +84,12 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			r.Header.Set("Referer", from)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("the form for %s holds the requested page: %v, want %v: %s", from, !want, want, page)
+			t.Errorf("the login page after a form on %s returns to that form: %v, want %v: %s", from, !want, want, page)
 		}
 	}
-	// A link of another site: the browser keeps the strict cookie back, and is asked once more.
-	far := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
-	if page := body(t, f.do(t, "GET", "/queue", far)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
+	// A browser omits the SameSite=Strict cookie after a link on another site. The login page reloads the address.
+	crossSite := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("a link of another site asks a logged-in browser for the token, want a refresh of the page")
 	}
 }
@@ -103,7 +103,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("%q: got %v, want one entry in c and Secure = %v", proto, c, want)
+			t.Errorf("X-Forwarded-Proto %q: got the cookies %v, want one cookie with Secure %v", proto, c, want)
 		}
 	}
 }
@@ -114,12 +114,12 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
-		t.Fatal("no lesson")
+		t.Fatal("the library has no lesson helpful")
 	}
 	for _, at := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms do not contain the hash of the shown text", at)
+			t.Errorf("%s: the forms lack the hash or the state of the shown lesson", at)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
@@ -128,7 +128,8 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	}
 }
 
-// An automatic refresh does not replace controls in use, and an old page says so.
+// inUse reports whether a person has changed a control of the page. A refresh replaces the main part, and
+// without an answer the page states the reason.
 func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -137,13 +138,13 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("a refresh empties a filter while a person types, want the typed value")
+		t.Error("inUse returns " + got + " for a changed filter, want true")
 	}
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Error("inUse returns true for unchanged controls")
+		t.Error("inUse returns " + got + " for unchanged filters, want false")
 	}
 	if got := await(t, b, refreshed); got != "main" {
-		t.Errorf("main is %q, want \"main\"", got)
+		t.Errorf("the id of the main part after a refresh is %q, want \"main\", because a new part replaces the old", got)
 	}
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)

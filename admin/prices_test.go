@@ -27,8 +27,8 @@ func (p priced) Recent(context.Context, string, time.Time, time.Time) (store.Rec
 	return store.Recent{Sessions: p.list, Whole: true}, nil
 }
 
-// Sessions of two models with a price, and of one without, on all pages with money: the amount is of
-// the session's model, and a model without a price is named and never free.
+// Every amount is by the price of the session's model. A model without a price is named, and its sessions have
+// no amount.
 func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 	table := &price.Table{Entries: []price.Entry{
 		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
@@ -65,7 +65,7 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 	}
 }
 
-// The pages say that the built-in prices need a replacement, and give their date.
+// The overview states the date of the built-in prices, and names the key that replaces them.
 func TestBuiltInPricesHaveTheirDate(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = priced{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
@@ -73,6 +73,6 @@ func TestBuiltInPricesHaveTheirDate(t *testing.T) {
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.Listed().Listed+"; set the key prices") {
-		t.Error("the overview does not name the built-in prices")
+		t.Error("the overview lacks the date of the built-in prices, or the key prices")
 	}
 }

@@ -31,7 +31,7 @@ func TestQueueHidesDecidedLessonsUntilReload(t *testing.T) {
 	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
 		f.now = f.now.Add(c.after)
 		if got := shown(); got != c.want {
-			t.Errorf("%s later: %q, want %q", c.after, got, c.want)
+			t.Errorf("%s after the previous check the queue shows %q, want %q", c.after, got, c.want)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {
-		t.Errorf("got %d lines at 0, want 1", n)
+		t.Errorf("the plot has %d lines at 0, want 1", n)
 	}
 }
 

@@ -14,39 +14,40 @@ import (
 	"precept/bandit/report"
 )
 
-// slowCounter computes numbers, each after a delay.
+// slowCounter computes the numbers 1, 2, and so on, each after a delay.
 type slowCounter struct {
 	takes time.Duration
-	made  atomic.Int64
+	made  atomic.Int64 // number of computed values
 	fails atomic.Bool
 }
 
-func (b *slowCounter) compute(ctx context.Context, key string) (int64, error) {
+func (counter *slowCounter) compute(ctx context.Context, key string) (int64, error) {
 	if key == "panics" {
-		panic("as it was asked to")
+		panic("planned")
 	}
 	select {
-	case <-time.After(b.takes):
+	case <-time.After(counter.takes):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if b.fails.Load() {
-		return 0, errors.New("no flour")
+	if counter.fails.Load() {
+		return 0, errors.New("no value")
 	}
-	return b.made.Add(1), nil
+	return counter.made.Add(1), nil
 }
 
-// withShared runs a test in its own synctest bubble, with the worker of a stock whose first value is "first".
-func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *slowCounter, s *sharedCache[string, int64])) {
+// withShared runs a test in its own synctest bubble, with a shared cache and its worker. The key of the pinned
+// value is "first".
+func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &slowCounter{takes: takes}
-		s := newSharedCache(time.Now, b.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		counter := &slowCounter{takes: takes}
+		s := newSharedCache(time.Now, counter.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var worker sync.WaitGroup
 		worker.Go(func() { _ = s.run(ctx, "first") })
 		synctest.Wait()
-		test(t, b, s)
+		test(t, counter, s)
 		cancel()
 		worker.Wait()
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
@@ -55,10 +56,10 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, b *sl
 	})
 }
 
-// Concurrent readers share one computation. No reader waits longer than the patience once a value
-// exists, and a reader of an old value is informed.
+// Concurrent calls of get share one computation. Once a value exists, get waits for at most patience, and
+// reports an old value as old.
 func TestConcurrentPagesShareOneComputation(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
@@ -71,7 +72,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 1 || old {
-			t.Errorf("the value %d is served without a new computation, old is %v", n, old)
+			t.Errorf("the value 2.8 s after the start of its computation is %d, old: %v; want 1 and fresh", n, old)
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -84,14 +85,14 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 		}
 		all.Wait()
 		if waited := time.Since(began); waited != patience {
-			t.Errorf("a page waited for %s, want the patience of the cache", waited)
+			t.Errorf("a call waited for %s, want %s", waited, patience)
 		}
 		time.Sleep(300 * time.Millisecond)
 		if n, old, _ := s.get(t.Context(), "first", 0); n != 2 || old {
 			t.Errorf("the value after the computation is %d, old: %v; want 2 and fresh", n, old)
 		}
-		if n := b.made.Load(); n != 2 {
-			t.Errorf("got %d computations for 103 requests, want 2", n)
+		if n := counter.made.Load(); n != 2 {
+			t.Errorf("got %d computations for 102 calls, want 2", n)
 		}
 	})
 }
@@ -109,23 +110,23 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 	})
 }
 
-// The worker refreshes its first value every few minutes. Requested values expire after an hour,
-// and the number of values is bounded.
-func TestWorkerRefreshesTheFirstValue(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
+// The worker recomputes the pinned value every minute or two. An hour after the last request of another value,
+// the worker no longer recomputes that value. The number of values is bounded.
+func TestWorkerRecomputesThePinnedValue(t *testing.T) {
+	withShared(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
 			t.Errorf("before the first computation: got the error %v, want %v", err, errComputing)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
-		now, other := time.Since(s.values["first"].made), time.Since(s.values["other"].made)
+		firstAge, otherAge := time.Since(s.values["first"].made), time.Since(s.values["other"].made)
 		s.mu.Unlock()
-		if now > 2*time.Minute || other < 22*time.Hour {
-			t.Errorf("the first value is %s old, want at most 2m; the other value is %s old, want at least 22h", now, other)
+		if firstAge > 2*time.Minute || otherAge < 22*time.Hour {
+			t.Errorf("the first value is %s old, want at most 2m; the other value is %s old, want at least 22h", firstAge, otherAge)
 		}
-		if n := b.made.Load(); n > 24*60+61 {
-			t.Errorf("the value was computed %d times in a day, want at most %d", n, 24*60+61)
+		if n := counter.made.Load(); n > 24*60+61 {
+			t.Errorf("the values were computed %d times in a day, want at most %d", n, 24*60+61)
 		}
 		for i := range 100 {
 			if _, _, err := s.get(t.Context(), strings.Repeat("x", i), 0); err != nil {
@@ -142,7 +143,7 @@ func TestWorkerRefreshesTheFirstValue(t *testing.T) {
 
 // Erased data leaves the stored values, and a computation that runs during the deletion stores nothing.
 func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
-	withShared(t, time.Second, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
+	withShared(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
 			t.Fatalf("got value %d with the error %v, want 1", n, err)
@@ -155,13 +156,13 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 		s.mu.Lock()
 		kept := len(s.values)
 		s.mu.Unlock()
-		if kept != 0 || b.made.Load() != 2 {
-			t.Errorf("%d values are kept, want 0; %d computations, want 2", kept, b.made.Load())
+		if kept != 0 || counter.made.Load() != 2 {
+			t.Errorf("%d values are kept, want 0; %d computations, want 2", kept, counter.made.Load())
 		}
 	})
 }
 
-// A value that no page asks for is removed.
+// A value is removed after the time unused without a request, even the pinned value.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -178,8 +179,8 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 	})
 }
 
-// Too many waiting computations: a reader without a limit gets an error at once instead of a wait.
-func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
+// While maxShared computations are pending, get of another key returns an error at once.
+func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 	withShared(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range maxShared {
@@ -192,28 +193,28 @@ func TestReaderDoesNotWaitBehindTooManyComputations(t *testing.T) {
 	})
 }
 
-// An error or a panic of the computation is reported, and cleared by the next success.
+// get returns an error or a panic of the computation as an error, until a later computation succeeds.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, b *slowCounter, s *sharedCache[string, int64]) {
+	withShared(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
 			t.Errorf("a panic gives the error %v, want an error that names the panic", err)
 		}
-		b.fails.Store(true)
+		counter.fails.Store(true)
 		time.Sleep(time.Second)
-		if _, _, err := s.get(t.Context(), "first", 0); err == nil || !strings.Contains(err.Error(), "flour") {
-			t.Errorf("a fault gives the error %v, want an error with \"flour\"", err)
+		if _, _, err := s.get(t.Context(), "first", 0); err == nil || !strings.Contains(err.Error(), "no value") {
+			t.Errorf("a failing computation gives the error %v, want an error with \"no value\"", err)
 		}
-		b.fails.Store(false)
+		counter.fails.Store(false)
 		time.Sleep(time.Second)
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n < 2 {
-			t.Errorf("after the fault the value is %d, want at least 2: %v", n, err)
+			t.Errorf("after the failed computation: got value %d, error %v; want at least 2 and no error", n, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		b.takes = time.Hour
+		counter.takes = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled request gives the error %v, want %v", err, context.Canceled)
+			t.Errorf("a canceled call gives the error %v, want %v", err, context.Canceled)
 		}
 	})
 }
@@ -242,9 +243,9 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		}
 		f := newFixture(t, func(o *Options) { o.Read.Report, o.Now = slow, time.Now })
 		ctx, cancel := context.WithCancel(t.Context())
-		var owners sync.WaitGroup
+		var workers sync.WaitGroup
 		for _, worker := range f.Workers() {
-			owners.Go(func() { _ = worker(ctx) })
+			workers.Go(func() { _ = worker(ctx) })
 		}
 		synctest.Wait()
 		get := func(path string) string {
@@ -260,7 +261,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 				t.Errorf("%s renders %d rows, want at most %d", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s does not show the time of the report", path)
+				t.Errorf("%s lacks \"Counted at\", or announces newer figures", path)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
@@ -273,7 +274,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("the page waited for %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("an old page has no note about its age, or does not load newer figures")
+			t.Error("the page of an old report lacks \"Newer figures are being counted\", or does not refresh")
 		}
 		before := slow.made.Load()
 		for range 3 {
@@ -283,6 +284,6 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("the API computed %d reports for 3 requests, want at least 3", n)
 		}
 		cancel()
-		owners.Wait()
+		workers.Wait()
 	})
 }

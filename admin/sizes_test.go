@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// pageMost is the maximum size of a page in bytes, for any amount of data.
-const pageMost = 1 << 20
+// maxPageSize is the maximum size of a page in bytes, for any amount of data.
+const maxPageSize = 1 << 20
 
 // With 10,000 lessons or texts of 1 MiB, the size of a page is bounded, and the page names the omitted part.
 func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
@@ -52,14 +52,14 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
 	fillTranscript := func(f *full, _ *admin.Options) {
-		f.one.Name, f.one.Agent, f.one.Model, f.one.TurnItems = long, long, long, nil
+		f.transcript.Name, f.transcript.Agent, f.transcript.Model, f.transcript.TurnItems = long, long, long, nil
 		for i := range store.TurnsShown {
-			f.one.TurnItems = append(f.one.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
+			f.transcript.TurnItems = append(f.transcript.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
 		}
 		for i := range 5000 {
-			f.one.Picks = append(f.one.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
-			f.one.Rewarded.Sources = append(f.one.Rewarded.Sources, store.SourceItem{})
-			f.one.Injected = append(f.one.Injected, fmt.Sprint("l-", i))
+			f.transcript.Picks = append(f.transcript.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
+			f.transcript.Rewarded.Sources = append(f.transcript.Rewarded.Sources, store.SourceItem{})
+			f.transcript.Injected = append(f.transcript.Injected, fmt.Sprint("l-", i))
 		}
 	}
 	fillLists := func(f *full, _ *admin.Options) {
@@ -92,9 +92,9 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {
 		page := onPage(t, c.target, c.change)
-		if len(page) > pageMost {
-			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, pageMost>>10)
+		if len(page) > maxPageSize {
+			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, maxPageSize>>10)
 		}
-		holds(t, name, page[:min(len(page), pageMost)], c.wantText)
+		holds(t, name, page[:min(len(page), maxPageSize)], c.wantText)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 	"precept/inject/backtest"
 	"precept/internal/sample"
-	names "precept/internal/session"
+	sessionpkg "precept/internal/session"
 )
 
 // nearby answers with one lesson that did not match.
@@ -24,15 +24,15 @@ func (nearby) Nearest(context.Context, string, string, []string) ([]backtest.Mis
 	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// storeWithWork is a store with sessions of two agents, with the lesson "read-the-log" and a refused
-// connection.
-func storeWithWork(t *testing.T) *storeWithSessions {
+// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each, and
+// one met a refused connection.
+func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
-	k := newKept(t, time.Now())
+	k := newSessionStore(t, time.Now())
 	for i := range 24 {
-		id := k.session(t, fmt.Sprint("work-", i), 1, func(r *names.Record, ex []sample.Exchange) {
+		id := k.addSession(t, fmt.Sprint("work-", i), 1, func(r *sessionpkg.Record, ex []sample.Exchange) {
 			r.Identity.Agent = []string{"coder", "writer"}[i%2]
-			r.Facts = names.Facts{Turns: 1, Task: fmt.Sprint("Fix ticket ", i), Output: 64}
+			r.Facts = sessionpkg.Facts{Turns: 1, Task: fmt.Sprint("Fix ticket ", i), Output: 64}
 			r.Lessons.Matched = []string{"read-the-log"}
 			r.Assignment.Picks = []trial.Pick{{Slug: "read-the-log", Arm: "read-the-log@1", Injected: i%3 > 0, Propensity: 0.8, Turn: 1}}
 			if i == 7 {
@@ -40,7 +40,7 @@ func storeWithWork(t *testing.T) *storeWithSessions {
 				ex[0].New = append(ex[0].New, json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"Error: connect ECONNREFUSED 127.0.0.1:5432\nexit code: 1"}`))
 			}
 		})
-		k.rated(t, id, float64(i%4)/3, "")
+		k.closeRewarded(t, id, float64(i%4)/3, "")
 	}
 	return k
 }
@@ -48,7 +48,7 @@ func storeWithWork(t *testing.T) *storeWithSessions {
 // A person finishes each task in at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	b, k := newTab(t), storeWithWork(t)
-	f := newViews(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearby{} })
+	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearby{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
@@ -96,26 +96,26 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			t.Errorf("%s: the task is not done after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.js(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 
 // An export has all sessions that the filters select, and none else.
 func TestExportHasTheFilteredSessions(t *testing.T) {
-	f := newViews(t, storeWithWork(t), nil)
+	f := newStoreFixture(t, storeWithWork(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
-			t.Errorf("%s: %d lines, want %d: %.400s", format, got, want, out)
+			t.Errorf("the export as %s has %d lines, want %d, of the coder and with the ticket 0: %.400s", format, got, want, out)
 		}
 	}
 	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
 		if out := get(t, f, "/api/sessions?lesson=read-the-log&min_reward=0&arm="+arm, 200); strings.Count(out, `"session_id"`) != want {
-			t.Errorf("arm %s: %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
+			t.Errorf("the arm %s has %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
 		}
 	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
-		t.Errorf("the comparison has no measures or no links: %.2000s", page)
+		t.Errorf("the comparison lacks the measures or the link to the injected sessions: %.2000s", page)
 	}
 }

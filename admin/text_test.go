@@ -30,7 +30,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 	}
 }
 
-// Grouping digits loses none, and no group but the first has fewer than three.
+// count keeps every digit, and each group except the first has three digits.
 func TestCountKeepsDigits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
@@ -46,23 +46,22 @@ func TestCountKeepsDigits(t *testing.T) {
 	})
 }
 
-// Bounded returns a prefix of whole characters within the requested bytes; prefix and rest are the
-// whole text.
+// bounded returns a prefix of whole characters within the limit, and the number of bytes beyond the limit.
 func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text, most := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "most")
-		got, rest, left := strings.Cut(bounded(text, most), "\n… ")
-		if len(text) <= most {
-			if bounded(text, most) != text {
-				t.Fatalf("bounded(%q) = %q, want the text unchanged", text, bounded(text, most))
+		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
+		got, rest, left := strings.Cut(bounded(text, limit), "\n… ")
+		if len(text) <= limit {
+			if bounded(text, limit) != text {
+				t.Fatalf("bounded(%q, %d) = %q, want the text unchanged", text, limit, bounded(text, limit))
 			}
 			return
 		}
-		if !strings.HasSuffix(bounded(text, most), " further bytes") || !utf8.ValidString(bounded(text, most)) {
-			t.Fatalf("bounded(%q) = %q, want valid UTF-8 that ends with the number of further bytes", text, bounded(text, most))
+		if !strings.HasSuffix(bounded(text, limit), " further bytes") || !utf8.ValidString(bounded(text, limit)) {
+			t.Fatalf("bounded(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, bounded(text, limit))
 		}
-		if left && !strings.Contains(text, "\n… ") && (len(got) > most || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-most)+" further bytes") {
-			t.Fatalf("bounded(%q) keeps %q and counts %q; want a prefix of at most %d bytes, and the rest", text, got, rest, most)
+		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
+			t.Fatalf("bounded(%q, %d) keeps %q and states %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
 		}
 	})
 }

@@ -33,8 +33,8 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))
 		}
 	}
-	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {
-		t.Errorf("an unknown verdict has the advice %+v, want the group open without a next step", got)
+	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.Next != "" {
+		t.Errorf("a verdict without advice has the advice %+v, want the group open without a next step", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
-			t.Errorf("%s: got %s, want %q", state, got, want)
+			t.Errorf("the next step in the state %s is %q, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
@@ -69,7 +69,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 	}
 }
 
-// Each column sorts the rows in both directions; rows without an effect are last in both.
+// Each column sorts the rows in both directions. By effect, rows without an effect are last in both.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
@@ -89,7 +89,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 			got = append(got, r.Slug)
 		}
 		if s := strings.Join(got, " "); s != want {
-			t.Errorf("by %q: %s, want %s", key, s, want)
+			t.Errorf("sorted by %q: got %s, want %s", key, s, want)
 		}
 	}
 }
@@ -103,11 +103,11 @@ func TestVisibleShowsInvisibleSigns(t *testing.T) {
 		got := Visible(in)
 		for _, r := range []rune{'\u200b', '\u202e', '\u00ad', '\ufeff', '\u2028', '\u3164', '\uffa0', '\u034f', '\u115f', '\x07'} {
 			if strings.ContainsRune(got, r) {
-				t.Errorf("%q: %q still holds %U", in, got, r)
+				t.Errorf("Visible(%q) = %q, want %U replaced by its name", in, got, r)
 			}
 		}
 		if !hidden && got != strings.ToValidUTF8(in, "\uFFFD") {
-			t.Errorf("visible(%q) = %q, want the text unchanged", in, got)
+			t.Errorf("Visible(%q) = %q, want the text unchanged", in, got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page holds %q, which its policy forbids or which is not offline", forbidden)
+			t.Errorf("the page contains %q, want no inline script or style and no address of another server", forbidden)
 		}
 	}
 }
@@ -40,21 +40,21 @@ func TestDemoPageShowsTrueEffect(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the true effect of a lesson is not next to its estimate, want both in one cell")
+		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or its only mark in a plot")
 	}
 }
 
-// The page mentions counts under another definition of reward, also without current counts.
+// The overview names the sessions that closed under another definition of the reward, also without other counts.
 func TestPageNotesOldRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Error("the table omits a column without a notice, want a notice")
+		t.Errorf("the overview lacks %q", want)
 	}
 	f.reports.report = report.Report{Elsewhere: f.reports.report.Elsewhere}
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Error("an empty page does not name the place of the numbers, want the earlier definition")
+		t.Errorf("the overview without counts lacks %q", want)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("the page has no warning of a broken experiment, want two alerts")
+		t.Error("the overview of a broken experiment lacks two alerts or the e-value 1e+06")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
-		t.Error("the first page lacks the base URL or the steps, want both")
+		t.Error("the overview without data lacks the base URL or the list of steps, want both")
 	}
 }
 
@@ -109,13 +109,13 @@ func TestVerdictBesideZeroShowsItsReason(t *testing.T) {
 	f.reports.report.Lessons[2].Lo = new(-0.015)
 	for path, want := range map[string]string{"/": "The interval contains 0: an earlier look proved the effect", "/lessons": "The interval contains 0: an earlier look proved"} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
-			t.Errorf("%s has %d times %q, want once", path, strings.Count(page, want), want)
+			t.Errorf("%s contains %d times %q, want once", path, strings.Count(page, want), want)
 		}
 	}
 }
 
-// A lesson that became a caution by its counts is on the overview and, with the numbers of both arms, on
-// its page.
+// The overview and the list of lessons name a lesson that became a caution by its counts. Its page has the
+// numbers of both arms.
 func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	rows := f.reports.report.Lessons

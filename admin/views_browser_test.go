@@ -17,12 +17,12 @@ import (
 // A person finds a session by its text, reads, rates and deletes the session, in a real browser
 // over a real store.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
-	b, k := newTab(t), newKept(t, time.Now())
+	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addHostileSession(t)
 	for i := range 60 {
-		k.session(t, fmt.Sprint("other-", i), 1+i%3, nil)
+		k.addSession(t, fmt.Sprint("other-", i), 1+i%3, nil)
 	}
-	f := newViews(t, k, func(o *Options) { o.Now = time.Now })
+	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
@@ -62,17 +62,17 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	if got := b.js(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
 		t.Error("the deleted session is listed")
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
 
 // Samples open in place, and the links of the export carry the selection.
 func TestBrowserSamplesOpenInPlace(t *testing.T) {
-	b, k := newTab(t), newKept(t, time.Now())
+	b, k := newTab(t), newSessionStore(t, time.Now())
 	k.addHostileSession(t)
-	k.session(t, "other", 2, nil)
-	f := newViews(t, k, func(o *Options) { o.Now = time.Now })
+	k.addSession(t, "other", 2, nil)
+	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/samples']")),
@@ -98,7 +98,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	if got := b.complaints(); len(got) > 0 {
+	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
@@ -106,15 +106,15 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 // No element overflows the screen, from a phone to 4K, in both themes. PRECEPT_VIEWS names a
 // directory for pictures.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
-	b, k := newTab(t), newKept(t, time.Now())
+	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addHostileSession(t)
 	for i := range 12 {
-		s := k.session(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
+		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {
-			k.rated(t, s, float64(i%5)/4, "")
+			k.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
-	f := newViews(t, k, func(o *Options) { o.Now = time.Now })
+	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))

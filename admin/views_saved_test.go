@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	names "precept/internal/session"
+	sessionpkg "precept/internal/session"
 )
 
 // memoryNotes keeps notes in a map, by tenant and key.
@@ -33,7 +33,7 @@ func (m memoryNotes) EachNote(_ context.Context, tenant, prefix string, fn func(
 	return nil
 }
 
-func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[names.ID][]byte, notes map[string][]byte) error {
+func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionpkg.ID][]byte, notes map[string][]byte) error {
 	for key, data := range notes {
 		if m[tenant+"/"+key] = data; data == nil {
 			delete(m, tenant+"/"+key)
@@ -65,7 +65,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := browserOf(t, f)
 	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
-		t.Fatal("a filtered list has no form that saves the filter")
+		t.Fatal("the list with a filter has no form that saves the filter, want one")
 	}
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
 	at := res.Header.Get("Location")
@@ -123,7 +123,7 @@ func TestViewsHaveBounds(t *testing.T) {
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})
 	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "a tenant has at most 100 saved views") {
-		t.Error("the number of views has no bound")
+		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\"")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestViewsFollowRoles(t *testing.T) {
 	}
 }
 
-// fill makes the request a form.
+// fill turns the request into a posted form.
 func fill(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1

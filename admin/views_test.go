@@ -16,14 +16,14 @@ import (
 	"precept/store"
 )
 
-// The list of sessions takes filters, and a fault in a filter is an error.
+// /api/sessions and /api/samples apply their filters, and refuse an invalid filter with status 400.
 func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	k.addHostileSession(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
-		k.session(t, name, 1, nil)
+		k.addSession(t, name, 1, nil)
 	}
-	f := newViews(t, k, nil)
+	f := newStoreFixture(t, k, nil)
 	for target, want := range map[string]int{
 		"/api/sessions": 4, "/api/sessions?limit=2": 2, "/api/sessions?verdict=poor": 1, "/api/sessions?verdict=open": 3, "/api/sessions?loops=true": 1,
 		"/api/sessions?words=flaky": 1, "/api/sessions?tool=bash&error=exit": 1, "/api/sessions?session=bb": 1, "/api/sessions?session=nobody": 0, "/api/sessions?tenant=other": 0,
@@ -31,7 +31,7 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	} {
 		var l store.SessionList
 		if err := json.Unmarshal([]byte(get(t, f, target, http.StatusOK)), &l); err != nil || len(l.Sessions) != want {
-			t.Errorf("%s: %d sessions, want %d; %v", target, len(l.Sessions), want, err)
+			t.Errorf("%s: got %d sessions, error %v, want %d sessions", target, len(l.Sessions), err, want)
 		}
 	}
 	for _, target := range []string{
@@ -54,25 +54,25 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	}
 }
 
-// An export that fails before its first byte returns an error status. An export that fails later has no end marker.
+// An export that fails before its first byte returns an error status. An export that fails later aborts the connection.
 func TestExportReportsAFailureMidway(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
-	f := newViews(t, k, func(o *Options) { o.Read.Export = x })
+	f := newStoreFixture(t, k, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("the export is %q for the question %+v, want {} for mplp of the tenant t with the lesson l and one quality", text, x.asked)
+		t.Errorf("the export is %q for the selection %+v, want {} for mplp of the tenant t with the lesson l and one quality", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks the link %s or has a link for draws, want only the first", want)
+		t.Errorf("the page lacks the link %s or has a link with format=experiment, want the first only", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
-		t.Errorf(`got %+v, want agent "coder" and session "s-1"`, x.asked)
+		t.Errorf(`the selection of the export is %+v, want agent "coder" and session "s-1"`, x.asked)
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
-	x.behind = true
+	x.afterLine = true
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the server compares it so
 			t.Errorf("the panic is %v, want %v", p, http.ErrAbortHandler)
@@ -83,9 +83,9 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 
 // Hostile content never becomes markup on any page, and hidden characters are shown.
 func TestHostileContentIsShownAsText(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
-	f := newViews(t, k, nil)
+	f := newStoreFixture(t, k, nil)
 	for _, target := range []string{
 		"/sessions", "/sessions/" + id.String(), "/sessions?words=" + url.QueryEscape("<script>"), "/samples", "/samples?lesson=" + url.QueryEscape(hostile), "/health",
 		"/sessions?agent=" + url.QueryEscape(hostile), "/sessions?since=" + url.QueryEscape(hostile),
@@ -97,7 +97,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
-				t.Errorf("%s holds %q as markup, want text", target, bad)
+				t.Errorf("%s contains %q, want a visible name of the character, or no secret", target, bad)
 			}
 		}
 		scripts, handlers := markup(t, page)
@@ -107,7 +107,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 			}
 		}
 		if len(handlers) > 0 {
-			t.Errorf("%s holds %v, want none", target, handlers)
+			t.Errorf("%s has event handlers, inline styles or script links: %v, want none", target, handlers)
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
@@ -118,7 +118,8 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup lists the scripts of a page ("" for an inline script), its event handlers and its script links.
+// markup lists the scripts of a page ("" for an inline script), and the attributes that are event handlers,
+// inline styles or script links.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -148,10 +149,10 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 // A person rates and deletes a session from its page, with the token of the page only, and each
 // action is audited.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
 	dir := t.TempDir()
-	f := newViews(t, k, func(o *Options) { o.DataDir = dir })
+	f := newStoreFixture(t, k, func(o *Options) { o.DataDir = dir })
 	cookie, csrf := f.browser(t)
 	post := func(path string, form url.Values) *http.Response {
 		return f.do(t, http.MethodPost, path, func(r *http.Request) {
@@ -165,7 +166,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	page := "/sessions/" + id.String()
 	for _, path := range []string{page + "/rate", page + "/forget"} {
 		if r := post(path, url.Values{"type": {"approval"}, "sure": {"yes"}}); r.StatusCode != http.StatusForbidden {
-			t.Errorf("%s without a token: %s, want 403", path, r.Status)
+			t.Errorf("%s without a CSRF token: got status %s, want 403", path, r.Status)
 		}
 	}
 	with := func(pairs ...string) url.Values {
@@ -195,11 +196,11 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
 		t.Error("the deleted session is in the list, want no row")
 	}
-	noted(t, f, dir, id.String())
+	checkAudit(t, f, dir, id.String())
 }
 
-// noted checks the audit in the file, on the page and after a restart.
-func noted(t *testing.T, f *fixture, dir, id string) {
+// checkAudit checks the audit log in the file, on the health page and after a restart.
+func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, auditFile))
 	if err != nil {
@@ -216,7 +217,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Errorf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the audit on the page lacks the deletion, want the route")
+		t.Error("the audit log on the health page lacks the route of the deletion")
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
@@ -240,15 +241,15 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 2 || again.latest()[0].Action != "three" {
-		t.Errorf("after a note behind a cut line: actions %+v, error %v; want three, one", again.latest(), err)
+		t.Errorf("after an action behind a truncated line: actions %+v, error %v; want three, one", again.latest(), err)
 	}
 }
 
 // POST /api/feedback accepts the entries of the data listener, one at a time.
 func TestFeedbackAPITakesOneEntry(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
-	f := newViews(t, k, nil)
+	f := newStoreFixture(t, k, nil)
 	post := func(text string) *http.Response {
 		return f.do(t, http.MethodPost, "/api/feedback", func(r *http.Request) {
 			bearer(token)(r)
@@ -276,8 +277,8 @@ func (nopCloser) Close() error { return nil }
 // The health page shows each fault and no secret.
 func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	k := newKept(t, now)
-	f := newViews(t, k, nil)
+	k := newSessionStore(t, now)
+	f := newStoreFixture(t, k, nil)
 	page := get(t, f, "/health", http.StatusOK)
 	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "No entries"} {
 		if !strings.Contains(page, want) {
@@ -295,12 +296,12 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 
 // Each figure of the pages has a glossary term.
 func TestFiguresLinkToTheGlossary(t *testing.T) {
-	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
-	f := newViews(t, k, nil)
+	f := newStoreFixture(t, k, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
-			t.Errorf("%s has a figure without a name", target)
+			t.Errorf("%s has a figure without a term, or no figure", target)
 		}
 	}
 }
