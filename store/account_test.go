@@ -17,7 +17,7 @@ import (
 	"precept/store"
 )
 
-func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
+func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.beginSession(tenantA, "s", picked(true))
@@ -30,18 +30,18 @@ func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	r.store.Abandon(b3)
 	r.startTurn("s", 4)
 	r.deliver()
-	same(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
-	same(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
+	sameAccount(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
+	sameAccount(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
 	for range 3 {
 		r = r.crash(nil)
 		r.deliver()
-		sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
-		same(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
+		sameList(t, "stored turns of s", r.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
+		sameAccount(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
 	x5, b5 := r.startTurn("s", 5)
 	r.endTurn(x5, b5)
 	r.deliver()
-	same(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
+	sameAccount(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
 	list, err := r.backend.Exchanges(t.Context(), tenantA, idOf("s"))
 	if err != nil {
 		t.Fatal(err)
@@ -53,89 +53,89 @@ func TestCrashStoresTurnsUnderWayAsStubsOnce(t *testing.T) {
 	}
 }
 
-// Every way in which a turn ends enters the account once, with and without a delivery between
-// beginning and end, before and after a crash.
+// A turn is counted once however the turn ends: with and without a delivery between beginning and
+// end, before and after a crash.
 func TestEveryEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		end  func(r *rig, x *sample.Exchange, b *store.TurnStart)
 		want string
 	}{
-		"kept":      {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
-		"abandoned": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
-		"kept and abandoned": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"offered":         {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
+		"abandoned twice": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
+		"offered, then abandoned": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			r.endTurn(x, b)
 			r.store.Abandon(b)
 		}, "1 = 1 + 0 + 0"},
-		"no room": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"larger than the memory": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 2 << 20})
 			r.store.Abandon(b)
 		}, "1 = 0 + 0 + 0 + 1 full"},
-		"panic": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) {
+		"without an exchange": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) {
 			r.store.Offer(store.Turn{Exchange: nil, Start: b, Size: 1})
 		}, "1 = 0 + 0 + 0 + 1 bad"},
 		"opted out": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			readsEnv(x)
 			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
-		"never to be stored": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"invalid session id": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
 			x.Session = "not an id"
 			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"not at all": {func(*rig, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
+		"not ended": {func(*rig, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
-		for _, slow := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", slow ", slow), func(t *testing.T) {
+		for _, deliverBefore := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", delivery before the end ", deliverBefore), func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, envOut(t))
 				x, b := r.startTurn("s", 1)
-				if slow {
+				if deliverBefore {
 					r.deliver()
 				}
 				tc.end(r, x, b)
 				r.deliver()
-				same(t, "account", r.account(true), tc.want)
-				r.idle()
+				sameAccount(t, "account", r.account(true), tc.want)
+				r.checkMemoryIsFree()
 				r = r.restart(nil)
 				r.deliver()
 				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
-				same(t, "account after a crash", r.account(true), want)
+				sameAccount(t, "account after a crash", r.account(true), want)
 			})
 		}
 	}
 }
 
-// The begun record of an exchange that opted out leaves the disk as well.
+// The stub of a turn that opts out is erased from the outbox files.
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	one, begun := r.startTurn(word, 1)
 	two, other := r.startTurn("madagascar", 1)
 	r.deliver()
-	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
-	r.wait(durable) // also in a checkpoint, if one exists
+	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
+	r.wait(durable) // until SQLite may have copied the stub from the write-ahead log to the file
 	readsEnv(one)
 	r.endTurn(one, begun)
 	r.deliver()
 	r.wait(durable)
-	sameList(t, "files that name it", r.spooled(word), nil)
+	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
 	copied := r.crash(envOut(t))
 	copied.deliver()
-	sameList(t, "the other turn after a crash", copied.stored("madagascar"), []string{"1 incomplete"})
+	sameList(t, "stored turns of the other session after a crash", copied.storedTurns("madagascar"), []string{"1 incomplete"})
 	r.endTurn(two, other)
 	r.deliver()
-	sameList(t, "stored", r.stored(word), nil)
-	sameList(t, "the other turn", r.stored("madagascar"), []string{"1 complete"})
+	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
+	sameList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// A kill between the end of an opted-out turn and its removal leaves the removal to the next start.
+// If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
 	x, begun := r.startTurn(word, 1)
 	r.deliver()
-	same(t, "the beginning is on the disk", len(r.spooled(word)) > 0, true)
+	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
 	readsEnv(x)
 	r.endTurn(x, begun)
 	r.offer("other", 1) // the delivery fails
@@ -144,9 +144,9 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	r = r.crash(envOut(t))
 	r.deliver()
 	r.wait(durable)
-	sameList(t, "files that name it", r.spooled(word), nil)
-	sameList(t, "stored", r.stored(word), nil)
-	same(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
+	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
+	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
+	sameAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
 // Turns begin and end in many goroutines while the store runs; none is lost or counted twice.
@@ -166,7 +166,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 						runtime.Gosched()
 					}
 					if i%50 == 49 {
-						time.Sleep(60 * time.Millisecond) // longer than a round of the recorder
+						time.Sleep(60 * time.Millisecond) // longer than the 50 ms between two runs of the recorder
 					}
 					if rnd.IntN(4) == 0 {
 						r.store.Abandon(b)
@@ -183,14 +183,14 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "account", textOf(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
-		same(t, "written", r.store.Tally.Exchanges.Load(), kept.Load())
+		sameAccount(t, "account", equation(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
 			stored += r.exchanges(idOf(fmt.Sprint("s", w)))
 		}
-		same(t, "stored", int64(stored), kept.Load())
-		r.idle()
+		same(t, "stored exchanges", int64(stored), kept.Load())
+		r.checkMemoryIsFree()
 	})
 }
 
@@ -202,7 +202,7 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
-			b := booksOf(t, r.options.Queue.Path, true)
+			b := accountOf(t, r.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
 				t.Errorf("got the account %+v after %+v, want no count lower, nothing dropped or incomplete", b, last)
 				return
@@ -218,17 +218,17 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	const rounds = 60
 	for i := range rounds {
 		x, b := r.startTurn("s", 2*i+1)
-		r.large("s", 2*i+2, 16<<10)
+		r.offerLarge("s", 2*i+2, 16<<10)
 		r.deliver()
 		r.endTurn(x, b)
 		r.wait(2 * time.Second)
 	}
 	close(stop)
 	reading.Wait()
-	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
+	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
-// The outbox file of an earlier release is delivered completely.
+// The exchanges that wait in the spool of an earlier release, a directory instead of the outbox, are delivered.
 func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -236,15 +236,15 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
-		t.Error("the account lacks the exchanges of the old spool")
+		t.Error("ReadAccount beside a spool of an earlier release: got no error, want an error")
 	}
 	r := openRig(t, dir, &clock{at: when}, nil)
 	r.deliver()
-	same(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
-	sameList(t, "stored", r.stored("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
-	sameList(t, "stored of the other", r.stored("second"), []string{"1 complete"})
-	same(t, "echo", len(r.sessionsOf(77)), 1)
-	same(t, "reward", r.reward(idOf("first")), 1)
+	sameAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
+	sameList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
+	sameList(t, "stored turns of the session second", r.storedTurns("second"), []string{"1 complete"})
+	same(t, "sessions with the key 77", len(r.sessionsOf(77)), 1)
+	same(t, "reward of the session first", r.reward(idOf("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
-	same(t, "the old directory is gone", os.IsNotExist(err), true)
+	same(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
 }

@@ -16,8 +16,9 @@ import (
 	"precept/store"
 )
 
-// archived writes sessions into the backend of a rig.
-func (r *rig) archived(n int, change func(i int, rec *session.Record)) {
+// writeSessions writes the sessions s0, s1 and so on into the backend of a rig. change alters a record; nil keeps
+// all records.
+func (r *rig) writeSessions(n int, change func(i int, rec *session.Record)) {
 	r.t.Helper()
 	var b session.Batch
 	for i := range n {
@@ -41,7 +42,7 @@ func (r *rig) archived(n int, change func(i int, rec *session.Record)) {
 	}
 }
 
-// browse lists sessions of us.
+// browse lists sessions of tenantA.
 func (r *rig) browse(q store.SessionQuery) store.SessionList {
 	r.t.Helper()
 	q.Tenant = tenantA
@@ -65,16 +66,16 @@ func names(list store.SessionList) []string {
 func TestBrowseByPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.archived(1000, func(i int, rec *session.Record) {
+	r.writeSessions(1000, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Lessons.Loops.Count = i % 3
 		if i == 77 {
 			rec.Identity.Model = "rare"
 		}
 	})
-	same(t, "newest", strings.Join(names(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
-	same(t, "by default", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
-	same(t, "at most", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
+	same(t, "names on a page of 3 sessions", strings.Join(names(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
+	same(t, "sessions on a page without a limit", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
+	same(t, "sessions on a page with a limit of 5000", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
 	for _, q := range []store.SessionQuery{{Agent: "Writer", Limit: 7}, {Loops: true, Limit: 199}, {Model: "rare"}, {Agent: "writer", Loops: true, Limit: 60}} {
 		want := 0
 		for i := range 1000 {
@@ -93,13 +94,13 @@ func TestBrowseByPages(t *testing.T) {
 			}
 			q.After, more = list.Next, list.Next != ""
 		}
-		same(t, fmt.Sprintf("%+v", q), len(seen), want)
+		same(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
-	same(t, "an unknown place", errors.Is(func() error {
+	same(t, "the error of an unknown place is session.ErrPlace", errors.Is(func() error {
 		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrPlace), true)
-	same(t, "another tenant", func() int {
+	same(t, "sessions of another tenant", func() int {
 		l, _ := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: "them"})
 		return len(l.Sessions)
 	}(), 0)
@@ -111,10 +112,11 @@ func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	const scan, read = 5000, 1000
 	r := newRig(t, nil)
-	r.archived(scan+500, nil)
+	r.writeSessions(scan+500, nil)
 	list := r.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("got %d rows read and the next page %q, want about %d and a next page", list.Read, list.Next, scan)
+		t.Fatalf("Browse without a match: got %d sessions, %d rows read, next page %q, oldest start %v, want no session, about %d rows, a next page and a start",
+			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan)
 	}
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
@@ -122,30 +124,30 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("a search read %d rows, want at most %d and a next page", list.Read, read+store.DefaultRows)
+		t.Errorf("a search read %d rows, want at maxTextBytes %d and a next page", list.Read, read+store.DefaultRows)
 	}
 }
 
-// The verdict on a session follows from the reward.
-func TestBrowseByReward(t *testing.T) {
+// Browse finds sessions by verdict, by reward, by name and by id.
+func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
-		r.postFeedback(tenantA, r.played(name, picked(true)), score("f-"+name, 1, reward))
+		r.postFeedback(tenantA, r.playOneTurn(name, picked(true)), score("f-"+name, 1, reward))
 	}
-	r.played("silent", picked(false))
+	r.playOneTurn("silent", picked(false))
 	r.deliver()
-	r.age()
+	r.closeSessions()
 	r.beginSession(tenantA, "fresh", picked(true))
 	r.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
-		same(t, verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
+		same(t, "sessions with the verdict "+verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
-	same(t, "a range", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
-	same(t, "by name", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	same(t, "by id", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
-	same(t, "by no name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
+	same(t, "sessions with a reward of 0.2 to 0.7", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	same(t, "sessions with the name worst", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
+	same(t, "sessions with the id of best", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
+	same(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
@@ -175,12 +177,12 @@ func (r *rig) playMixedSession(name string) *conversation {
 		x.Reply = sample.Reply{Text: "It fails.", Error: ""}
 		x.Loops = 1
 	})
-	c.onlyOwnBlocks()
+	c.removeHarnessBlocks()
 	return c
 }
 
-// onlyOwnBlocks removes the blocks that the harness adds in each turn.
-func (c *conversation) onlyOwnBlocks() {
+// removeHarnessBlocks removes the blocks that conversation.turn adds.
+func (c *conversation) removeHarnessBlocks() {
 	c.r.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
 		rec.State.Dirty = true
@@ -192,59 +194,59 @@ func (c *conversation) onlyOwnBlocks() {
 // place, and withheld lessons.
 func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	t.Parallel()
-	const most = 32 << 10 // bytes of one text
+	const maxTextBytes = 32 << 10 // bytes of one text
 	r := newRig(t, nil)
 	c := r.playMixedSession("story")
 	c.turn(3, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
-		x.Reply.Text = strings.Repeat("ä", most)
+		x.Reply.Text = strings.Repeat("ä", maxTextBytes)
 	})
-	c.onlyOwnBlocks()
+	c.removeHarnessBlocks()
 	r.postFeedback(tenantA, c.id, score("f1", 1, 0.8))
 	r.postFeedback(tenantA, c.id, score("f2", 2, 0.1))
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges", tr.Exchanges, 3)
+	same(t, "exchanges of the transcript", tr.Exchanges, 3)
 	var kinds []string
 	for i := range tr.TurnItems {
 		for _, e := range tr.TurnItems[i].Entries {
 			kinds = append(kinds, fmt.Sprint(tr.TurnItems[i].Turn, e.Kind))
 		}
 	}
-	same(t, "entries", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
+	same(t, "turn and kind of each entry", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
 	result := tr.TurnItems[1].Entries[1]
-	same(t, "the failed call", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	same(t, "outcome, tool and call id of the result", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
 		t.Errorf("the loop warning is shown as %+v, want a redacted text marked as a loop", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	same(t, "the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
+	same(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
-	if last.Text == "" || len(last.Text) > most || last.Cut != 2*most-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("the text has %d bytes and %d cut bytes, want at most %d and %d in total", len(last.Text), last.Cut, most, 2*most)
+	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
+		t.Errorf("the text has %d bytes and %d cut bytes, want at maxTextBytes %d and %d in total", len(last.Text), last.Cut, maxTextBytes, 2*maxTextBytes)
 	}
 	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest of the rater
-	same(t, "the deciding feedback", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	same(t, "whether the first and the second feedback decide", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
-		t.Error("an open session is counted, want no count")
+		t.Error("Rewarded.Counted of an open session: got a value, want nil")
 	}
 	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("from turn 3 on got %d turns and next %d, want 1 and 3: %v", len(rest.TurnItems), rest.Next, err)
+		t.Errorf("transcript from turn 3 on: got turns %+v, Next = %d, error %v, want turn 3 alone with 2 entries, and 3", rest.TurnItems, rest.Next, err)
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
-		t.Errorf("from a turn beyond the last: got Next = %+v, error %v, want 3 and no turn", beyond.Next, err)
+		t.Errorf("transcript from turn 100 on: got %d turns, Next = %d, error %v, want 0 and 3", len(beyond.TurnItems), beyond.Next, err)
 	}
 	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
-		t.Errorf("the block is %q, want %q as in the transcript: %v", shown, tr.TurnItems[0].Entries[1].Text, err)
+		t.Errorf("block of a lesson: got %q, error %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
+		t.Errorf("block of a lesson that the session did not get: got %q, error %v, want no text and no error", other, err)
 	}
 	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("the block of another tenant: got error %v, want store.ErrNoSession", err)
@@ -274,10 +276,10 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
 		list := r.browse(c.q)
-		same(t, fmt.Sprintf("%+v", c.q), strings.Join(names(list), " "), c.want)
+		same(t, fmt.Sprintf("sessions that %+v finds", c.q), strings.Join(names(list), " "), c.want)
 		if c.hit != "" && len(list.Sessions) == 1 {
 			f := list.Sessions[0].Found
-			same(t, "hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
+			same(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
 		}
 	}
 }
@@ -296,23 +298,23 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 		r.store.SetOptOut(o)
 	}
 	hide(nil, []string{"cod*"}, nil)
-	same(t, "by agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	same(t, "listed sessions of an opted-out agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("a session opted out by its agent: got error %v, want store.ErrNoSession", err)
 	}
-	same(t, "by agent, by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
+	same(t, "sessions of an opted-out agent, found by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	hide(nil, nil, []string{tenantA})
-	same(t, "by tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	same(t, "listed sessions of an opted-out tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	hide([]string{"make"}, nil, nil)
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
 		t.Errorf("a turn opted out by a path: got %+v, error %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
-	same(t, "by path, searched", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
+	same(t, "sessions found by words of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The task is hidden with the first exchange, whose call names a path that opted out later. A list has no
-// calls, and hides the tasks that other patterns judged.
+// The task is hidden with the first exchange, whose call names a path that opted out later. A list
+// reads no calls, and hides each task that was stored under other opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -344,7 +346,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 }
 
-// The parts of a transcript have each exchange once, with whole texts.
+// EachPart returns each exchange once, with whole texts.
 func TestEachPartHasWholeTexts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -362,7 +364,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 	err := r.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
-			t.Errorf("a part begins at %d of %d, want %d of %d", part.From, part.Exchanges, read, turns)
+			t.Errorf("a part of the transcript: got From = %d, Exchanges = %d, want %d and %d", part.From, part.Exchanges, read, turns)
 		}
 		for i := range part.TurnItems {
 			for k := range part.TurnItems[i].Entries {
@@ -382,11 +384,11 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
-		r.postFeedback(tenantA, r.played(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
+		r.postFeedback(tenantA, r.playOneTurn(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
 		r.clock.add(time.Minute)
 	}
 	r.deliver()
-	r.age()
+	r.closeSessions()
 	browseSamples := func(q store.SampleQuery) store.SampleList {
 		q.Filter.Tenant = tenantA
 		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
@@ -400,16 +402,16 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 		t.Fatalf("got %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
-	same(t, "good ones", len(good.Samples), 2)
+	same(t, "samples with the quality good", len(good.Samples), 2)
 	first := browseSamples(store.SampleQuery{Limit: 2})
 	second := browseSamples(store.SampleQuery{Limit: 9, After: first.Next})
-	same(t, "pages", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
-	same(t, "of a session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
-	same(t, "of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
+	same(t, "samples on the first and the second page", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
+	same(t, "samples of one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
+	same(t, "samples of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
 	o, err := sample.NewOptOut(nil, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.store.SetOptOut(o)
-	same(t, "of an agent that opted out", len(browseSamples(store.SampleQuery{}).Samples), 0)
+	same(t, "samples of an opted-out agent", len(browseSamples(store.SampleQuery{}).Samples), 0)
 }

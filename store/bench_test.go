@@ -16,7 +16,7 @@ import (
 // batchOf is the number of turns in one delivery of the benchmarks.
 const batchOf = 500
 
-// offerBatch offers the n-th batch, of 50 sessions and turns of about size bytes.
+// offerBatch offers the n-th batch: batchOf turns of about size bytes in 50 sessions.
 func (r *rig) offerBatch(n, size int) {
 	r.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
@@ -25,7 +25,7 @@ func (r *rig) offerBatch(n, size int) {
 		if n == 0 && i < 50 {
 			r.beginSession(tenantA, name, picked(true))
 		}
-		r.note(session.EchoKey(n*batchOf+i), idOf(name))
+		r.addKey(session.EchoKey(n*batchOf+i), idOf(name))
 		x := exchange(tenantA, name, n*batchOf+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
@@ -34,7 +34,7 @@ func (r *rig) offerBatch(n, size int) {
 	}
 }
 
-// BenchmarkDeliver measures a batch on its way to the database: redaction, encoding, write-ahead
+// BenchmarkDeliver measures a batch on its way to the database: redaction, encoding, outbox
 // file and transaction.
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
@@ -53,7 +53,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord measures a batch on its way to the write-ahead file alone, while the backend is
+// BenchmarkRecord measures a batch on its way to the outbox file alone, while the backend is
 // away.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
@@ -94,7 +94,7 @@ func BenchmarkRecover(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquireAndRelease measures the cost of the session for a request.
+// BenchmarkAcquireAndRelease measures Acquire and Release of a session in memory.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	r := newRig(b, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -117,7 +117,7 @@ func BenchmarkNewText(b *testing.B) {
 		r.deliver()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
-	same(b, "written", r.store.Tally.Exchanges.Load(), int64(b.N))
+	same(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
 }
 
 // sources returns source files of about size bytes in all, as results of a tool.
@@ -142,7 +142,7 @@ func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	return items, bytes
 }
 
-// BenchmarkReadSession reads a session of 20 exchanges, from the database and from the cache.
+// BenchmarkReadSession measures reading a session of 20 exchanges from the database and from the cache.
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {
@@ -152,7 +152,7 @@ func BenchmarkReadSession(b *testing.B) {
 			}
 			id := r.beginSession(tenantA, "s", trial.Assignment{})
 			for turn := range 20 {
-				r.large("s", turn+1, 2<<10)
+				r.offerLarge("s", turn+1, 2<<10)
 			}
 			r.deliver()
 			for b.Loop() {

@@ -16,13 +16,13 @@ import (
 	"precept/store"
 )
 
-// A crash between any two calls of the backend, and after any delivery, loses no turn of the
-// account, and stores no turn twice.
+// After a crash before any call of the backend, or after any delivery, the next start stores every turn that the
+// account had counted, and stores no turn twice.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	var left []string
-	crash := func() { left = append(left, copied(t, r.dir)) }
+	var copies []string // directories in the state of each crash
+	crash := func() { copies = append(copies, copied(t, r.dir)) }
 	r.backend.onCall(func(string) { crash() })
 	step := func() {
 		r.deliver()
@@ -37,7 +37,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		step()
 		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 		r.store.Abandon(gone)
-		r.note(replyKey, idOf("s"))
+		r.addKey(replyKey, idOf("s"))
 		if round == 3 {
 			r.backend.failNext("write", 2, errDown)
 		}
@@ -47,23 +47,23 @@ func TestCrashAtEachStep(t *testing.T) {
 		step()
 	}
 	r.backend.onCall(nil)
-	t.Logf("%d crashes", len(left))
+	t.Logf("%d crashes", len(copies))
 	last := int64(0)
-	for i, dir := range left {
-		was := booksOf(t, outboxIn(dir), false)
-		if was.Admitted < last {
-			t.Errorf("crash %d: got %+v, want at least %d admitted", i, was, last)
+	for i, dir := range copies {
+		before := accountOf(t, outboxIn(dir), false)
+		if before.Admitted < last {
+			t.Errorf("crash %d: the account %+v has %d admitted exchanges, want at least %d", i, before, before.Admitted, last)
 		}
-		last = was.Admitted
+		last = before.Admitted
 		next := openRig(t, dir, r.clock, nil)
 		next.deliver()
-		have := booksOf(t, outboxIn(dir), true)
-		if have.Admitted != was.Admitted || have.Stored != was.Stored+was.Spooled || have.Incomplete != was.Incomplete || have.Spooled != 0 {
-			t.Errorf("crash %d: the account %+v became %+v, want the spooled turns as stored", i, was, have)
+		after := accountOf(t, outboxIn(dir), true)
+		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
+			t.Errorf("crash %d: the account %+v became %+v, want the spooled turns as stored", i, before, after)
 		}
 		complete, incomplete := next.outcomes("s", "open", "gone")
-		if complete != have.Stored || incomplete != have.Incomplete {
-			t.Errorf("crash %d: %d complete and %d incomplete exchanges are stored, want the account %+v", i, complete, incomplete, have)
+		if complete != after.Stored || incomplete != after.Incomplete {
+			t.Errorf("crash %d: %d complete and %d incomplete exchanges are stored, want as many as the account %+v", i, complete, incomplete, after)
 		}
 		next.kill()
 	}
@@ -94,7 +94,7 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 		Stats(ctx context.Context) (map[string]int64, error)
 	}).Stats(r.t.Context())
 	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		r.t.Errorf("the store has %v, want %d complete and %d incomplete exchanges: %v", stats, complete, incomplete, err)
+		r.t.Errorf("statistics of the backend: got %v, error %v, want %d complete and %d incomplete exchanges", stats, err, complete, incomplete)
 	}
 	return complete, incomplete
 }
@@ -103,13 +103,13 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 type turnState string
 
 const (
-	begun    turnState = "begun"     // under way
-	ended    turnState = "ended"     // offered; a crash may lose the end
-	durably  turnState = "durable"   // offered, and recorded
-	dropped  turnState = "dropped"   // abandoned or opted out
-	maybe    turnState = "maybe"     // offered at a crash: complete, a stub, or absent
-	stubbed  turnState = "stub"      // under way at a crash, and recorded before
-	unproven turnState = "uncertain" // in flight at a crash, or abandoned before a crash: a stub, dropped, or absent
+	begun    turnState = "begun"    // in progress
+	ended    turnState = "ended"    // offered; a crash may lose the exchange
+	written  turnState = "written"  // offered, and in the outbox
+	dropped  turnState = "dropped"  // abandoned or opted out
+	maybe    turnState = "maybe"    // offered before a crash, and not known to be in the outbox: complete, a stub, or absent
+	stubbed  turnState = "stubbed"  // in progress at a crash, with a stub in the outbox
+	unproven turnState = "unproven" // in progress or just abandoned at a crash: a stub, dropped, or absent
 )
 
 // modelTurn is a turn of the model.
@@ -117,11 +117,11 @@ type modelTurn struct {
 	x         *sample.Exchange
 	b         *store.TurnStart
 	turnState turnState
-	recorded  bool // a delivery happened since the turn began
+	recorded  bool // a delivery happened since the turn began or ended
 }
 
-// After events in any order, the account balances and matches the backend: each recorded turn is stored once,
-// complete; each turn in flight at a crash once, as a stub; an opted-out turn never.
+// After events in any order, the account balances and matches the backend: each written turn is stored once and
+// complete, each turn with a stub at a crash is stored once as a stub, and no opted-out turn is stored.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -139,10 +139,10 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				}
 			}
 		}
-		settled := func() {
+		noteDelivery := func() {
 			for _, m := range turns {
 				if m.turnState == ended {
-					m.turnState = durably
+					m.turnState = written
 				}
 				m.recorded = true
 			}
@@ -193,7 +193,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"deliver": func() {
 				r.clock.add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "seconds")) * time.Second)
 				r.deliver()
-				settled()
+				noteDelivery()
 			},
 			"crash": func() { crash(); r = r.restart(envOut(t)) },
 		}
@@ -204,18 +204,18 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		r.backend.up()
 		r.backend.failNext("sync", 0, nil)
 		r.wait(8 * time.Second)
-		settled()
+		noteDelivery()
 		crash()
 		r = r.restart(envOut(t))
 		defer r.kill()
 		r.wait(2 * time.Second)
 		b := r.balancedAccount(true)
 		if b.Spooled != 0 {
-			rt.Fatalf("got %+v after the delivery, want Spooled = 0", b)
+			rt.Fatalf("account after the delivery: got %+v, want Spooled = 0", b)
 		}
 		complete, incomplete := r.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
-			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want the account %+v", complete, incomplete, b)
+			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want as many as the account %+v", complete, incomplete, b)
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
@@ -229,11 +229,11 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		}
 		for i, m := range turns {
 			allowed := map[turnState][]string{
-				durably: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
+				written: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
 			}[m.turnState]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d, %s: stored as %q, want one of %q", i+1, m.turnState, stored[m.x.ID], allowed)
+				rt.Fatalf("turn %d in the state %s: got the stored outcome %q, want one of %q", i+1, m.turnState, stored[m.x.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -242,18 +242,18 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// A write-ahead file that is damaged at any byte loses the damaged rows: the store opens, the account balances,
-// nothing is invented or stored twice, and new turns are stored.
-func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
+// Up to three bytes of an outbox file change, and its end may be cut. The store opens, stores no exchange twice and
+// none that was not offered, the account balances, and new turns are stored.
+func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12
 	r := newRig(t, nil)
 	r.backend.down()
 	for turn := 1; turn <= turns; turn++ {
 		r.beginSession(tenantA, "s", picked(true))
-		r.large("s", turn, 2<<10)
+		r.offerLarge("s", turn, 2<<10)
 		r.startTurn("open", turn)
-		r.note(replyKey, idOf("s"))
+		r.addKey(replyKey, idOf("s"))
 		r.wait(time.Second)
 	}
 	whole := r.dir
@@ -290,14 +290,14 @@ func TestDamagedFileLosesDamagedRowsOnly(t *testing.T) {
 		next.wait(2 * time.Second)
 		next.offer("s", turns+1)
 		next.wait(2 * time.Second)
-		books := next.balancedAccount(true)
+		account := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
-		if books.Stored != complete || books.Incomplete != incomplete || books.Spooled != 0 {
-			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want the account %+v and an empty outbox", complete, incomplete, books)
+		if account.Stored != complete || account.Incomplete != incomplete || account.Spooled != 0 {
+			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want as many as the account %+v and none spooled", complete, incomplete, account)
 		}
-		list := next.stored("s")
+		list := next.storedTurns("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("got %q, %d of them incomplete, want the last turn complete and at most %d incomplete", list, incomplete, turns)
+			rt.Fatalf("stored turns of s: got %q; %d complete and %d incomplete exchanges; want turn %d complete, and at most %d and %d", list, complete, incomplete, turns+1, turns+1, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

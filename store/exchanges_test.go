@@ -23,7 +23,7 @@ func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
 	return newRig(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// read returns the number of exchanges that a reader sees.
+// read returns the number of exchanges that Exchanges returns, and changes the returned list.
 func (r *rig) read(id session.ID) int {
 	r.t.Helper()
 	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
@@ -31,13 +31,13 @@ func (r *rig) read(id session.ID) int {
 		r.t.Fatal(err)
 	}
 	for i := range list {
-		list[i].Turn = -1 // the list belongs to its reader
+		list[i].Turn = -1 // must not change the cache
 	}
 	return len(list)
 }
 
-// cached reads a session until the cache has the session: the cache stores entries in the background.
-func (r *rig) cached(c *store.ExchangeCache, id session.ID) {
+// readUntilCached reads a session until the cache has the session: the cache stores entries in the background.
+func (r *rig) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	r.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
 		r.read(id)
@@ -47,16 +47,16 @@ func (r *rig) cached(c *store.ExchangeCache, id session.ID) {
 func TestExchangesAreReadOnce(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
-	id := r.played("s", trial.Assignment{})
-	r.cached(cache, id)
+	id := r.playOneTurn("s", trial.Assignment{})
+	r.readUntilCached(cache, id)
 	misses := cache.Misses()
 	for range 10 {
 		list, err := r.store.Exchanges(t.Context(), tenantA, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
-			t.Fatalf("got list %+v, error %v, want no error, one entry in list, Turn = 1 and non-empty New", list, err)
+			t.Fatalf("Exchanges: got %+v, error %v, want turn 1 alone, with new items", list, err)
 		}
 	}
-	same(t, "reads of the backend", cache.Misses(), misses)
+	same(t, "cache misses after ten reads", cache.Misses(), misses)
 	same(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
@@ -72,14 +72,14 @@ func must[T any](v T, err error) T {
 func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
-	id := r.played("s", trial.Assignment{})
+	id := r.playOneTurn("s", trial.Assignment{})
 	var readers sync.WaitGroup
-	over := make(chan struct{})
+	done := make(chan struct{})
 	for range 3 {
 		readers.Go(func() {
 			for {
 				select {
-				case <-over:
+				case <-done:
 					return
 				default:
 					r.read(id)
@@ -90,37 +90,37 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 	for turn := 2; turn < 60; turn++ {
 		r.offer("s", turn)
 		r.deliver()
-		same(t, "exchanges", r.read(id), turn)
+		same(t, "exchanges after a delivery", r.read(id), turn)
 	}
-	close(over)
+	close(done)
 	readers.Wait()
 	if cache.Hits() == 0 {
-		t.Error("got 0 hits of the cache, want some")
+		t.Error("cache hits: got 0, want more")
 	}
 }
 
 func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 	t.Parallel()
-	for what, forget := range map[string]func(r *rig) error{
+	for name, forget := range map[string]func(r *rig) error{
 		"a session": func(r *rig) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
 		"a tenant":  func(r *rig) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
 	} {
 		r, cache := cachedRig(t, 1<<20)
-		id := r.played("s", trial.Assignment{})
-		r.cached(cache, id)
+		id := r.playOneTurn("s", trial.Assignment{})
+		r.readUntilCached(cache, id)
 		r.run()
 		if err := forget(r); err != nil {
-			t.Fatalf("%s: got %v, want no error", what, err)
+			t.Fatalf("deletion of %s: %v", name, err)
 		}
-		same(t, what+": exchanges", r.read(id), 0)
+		same(t, "exchanges after the deletion of "+name, r.read(id), 0)
 	}
 }
 
 func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
-	id := r.played("s", trial.Assignment{})
-	r.cached(cache, id)
+	id := r.playOneTurn("s", trial.Assignment{})
+	r.readUntilCached(cache, id)
 	r.store.SetRetention(time.Hour)
 	r.clock.add(2 * time.Hour)
 	r.run()
@@ -136,11 +136,11 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 16<<10)
 	for i := range 50 {
-		r.played(fmt.Sprint("s", i), trial.Assignment{})
+		r.playOneTurn(fmt.Sprint("s", i), trial.Assignment{})
 	}
 	for range 3 {
 		for i := range 50 {
-			same(t, "exchanges", r.read(idOf(fmt.Sprint("s", i))), 1)
+			same(t, "exchanges of a session", r.read(idOf(fmt.Sprint("s", i))), 1)
 		}
 	}
 	if n := cache.Misses(); n < 100 {
@@ -148,12 +148,12 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 	}
 }
 
-// An import adds to a session that a reader has read before.
+// A cached session has imported exchanges right after the import.
 func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)
-	id := r.played("s", trial.Assignment{})
-	r.cached(cache, id)
+	id := r.playOneTurn("s", trial.Assignment{})
+	r.readUntilCached(cache, id)
 	second := exchange(tenantA, "s", 2, r.clock.now())
 	if err := r.store.Imported(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.archived(90, func(i int, rec *session.Record) {
+	r.writeSessions(90, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Thread.Turns, rec.Facts.Turns = 1, 1
 		rec.Facts.Tools = []string{"bash", fmt.Sprint("tool-", i%3)}
@@ -34,22 +34,22 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		f := recent.Facets(&q)
-		same(t, "Counted", f.Counted, len(r.browse(q).Sessions))
+		same(t, "Facets.Counted", f.Counted, len(r.browse(q).Sessions))
 		for _, v := range f.Agents {
 			by := q
 			by.Agent = v.Value
-			same(t, "agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			same(t, "sessions of the agent "+v.Value+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, v := range f.Tools {
 			by := q
 			by.ToolName = v.Value
-			same(t, "tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			same(t, "sessions with the tool "+v.Value+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, l := range f.Lessons {
 			for arm, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
 				by.Lesson, by.Fate = l.Slug, arm
-				same(t, "lesson "+arm, len(r.browse(by).Sessions), n)
+				same(t, "sessions with the fate "+arm+" of a lesson"+arm, len(r.browse(by).Sessions), n)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 func TestRowWithoutFactsHasGaps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.archived(3, func(i int, rec *session.Record) {
+	r.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 1 {
 			rec.Facts = session.Facts{Turns: 1, Task: "fix it", Tools: []string{"bash"}, Errors: 2}
 			rec.Thread.Turns = 1
@@ -80,7 +80,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	run := session.RunKey(tenantA, "nightly")
-	r.archived(4, func(i int, rec *session.Record) {
+	r.writeSessions(4, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
 			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: true}, {Slug: "b", Arm: "b@1"}}
@@ -93,9 +93,9 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := r.browse(store.SessionQuery{Run: "nightly"})
-	same(t, "sessions", len(list.Sessions), 3)
+	same(t, "sessions of the run", len(list.Sessions), 3)
 	for _, x := range list.Sessions {
-		same(t, "injected", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
-		same(t, "verdict", x.Verdict, sample.Poor)
+		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
+		same(t, "verdict on a session", x.Verdict, sample.Poor)
 	}
 }

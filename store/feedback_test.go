@@ -15,74 +15,76 @@ import (
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	same(t, "status", r.post(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	same(t, "status of a repetition", r.post(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "answer to early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "answer to repeated early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.note(replyKey, id)
+	r.addKey(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .7)
-	same(t, "rewarded", r.counter("", "rewarded"), 1)
+	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }
 
-// A full set of feedback refuses more, and the refusal does not mark the session for settlement.
+// A session with session.MaxFeedback entries refuses more feedback, and the refusal does not mark the session as
+// touched.
 func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.note(replyKey, id)
+	r.addKey(replyKey, id)
 	r.deliver()
 	list := make([]feedback.Entry, session.MaxFeedback+2)
 	for i := range list {
 		list[i] = score(fmt.Sprint(i), 1, .7)
 	}
-	same(t, "no poster waits for an answer", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
-	same(t, "touched by new feedback", len(r.store.Touched()), 1)
-	same(t, "left out", r.store.Tally.FeedbackFull.Load(), 2)
+	same(t, "error of PostFeedback for a full session", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "sessions touched by new feedback", len(r.store.Touched()), 1)
+	same(t, "Tally.FeedbackFull", r.store.Tally.FeedbackFull.Load(), 2)
 	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
-		t.Errorf("a post to a full session: got error %v, want session.FeedbackFull", err)
+		t.Errorf("feedback on a full session: got error %v, want session.FeedbackFull", err)
 	}
-	same(t, "touched by refused feedback", len(r.store.Touched()), 0)
+	same(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
 }
 
-// A key is found at each stage: held until the judgement, waiting, on the disk only, and in the backend.
+// Feedback finds a key while the key is held until the recorder has judged the opt-out, while the key waits for the
+// recorder, while only the outbox has the key, and in the backend.
 func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	r.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: r.clock.now()})
-	same(t, "held", r.post(tenantA, replyKey, score("a", 1, .7)), joined)
+	same(t, "answer while the key is held", r.postByKey(tenantA, replyKey, score("a", 1, .7)), joined)
 	r.store.ReleaseKeys("req", true)
-	same(t, "waiting", r.post(tenantA, replyKey, score("a", 2, .7)), joined)
+	same(t, "answer while the key waits for the recorder", r.postByKey(tenantA, replyKey, score("a", 2, .7)), joined)
 	r.backend.down()
 	for range 3 {
 		r.wait(time.Second)
-		same(t, "on the disk", r.post(tenantA, replyKey, score("a", 3, .7)), joined)
+		same(t, "answer while the key is in the outbox", r.postByKey(tenantA, replyKey, score("a", 3, .7)), joined)
 	}
 	r.backend.up()
 	r.wait(time.Second)
-	same(t, "in the backend", r.post(tenantA, replyKey, score("a", 4, .7)), joined)
+	same(t, "answer when the backend has the key", r.postByKey(tenantA, replyKey, score("a", 4, .7)), joined)
 	r = r.restart(nil)
-	same(t, "after a restart", r.post(tenantA, replyKey, score("a", 5, .7)), joined)
+	same(t, "answer after a restart", r.postByKey(tenantA, replyKey, score("a", 5, .7)), joined)
 	r.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: r.clock.now()})
 	r.store.ReleaseKeys("out", false)
-	same(t, "dropped", r.post(tenantA, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
+	same(t, "answer after the key was dropped", r.postByKey(tenantA, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
-// Parked feedback joins keys that come after a restart, each key in a separate batch.
+// Parked feedback joins the sessions of keys that are added after a restart.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
-		r.post(tenantA, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
+		r.postByKey(tenantA, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
 	}
 	r = r.restart(nil)
 	for i := range 5 { // each in a separate batch
 		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
-		r.note(replyKey+session.EchoKey(i), id)
+		r.addKey(replyKey+session.EchoKey(i), id)
 		r.deliver()
 	}
-	r.age()
+	r.closeSessions()
 	for i := range 5 {
 		a := r.applied(idOf(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
@@ -91,7 +93,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	}
 }
 
-// Feedback that another replica has parked joins as well.
+// Feedback that another replica has parked joins the session of its key, too.
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -99,13 +101,13 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, score("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	r.note(replyKey+1, first)
+	r.addKey(replyKey+1, first)
 	r.deliver()
 	if err := r.backend.Park(r.t.Context(), tenantA, replyKey, score("b", 1, .3)); err != nil {
 		t.Fatal(err)
 	}
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.note(replyKey, id)
+	r.addKey(replyKey, id)
 	r.deliver()
 	same(t, "reward", r.reward(id), .3)
 }
@@ -113,12 +115,12 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.post(tenantA, replyKey, score("a", 1, .7))
+	r.postByKey(tenantA, replyKey, score("a", 1, .7))
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.note(replyKey, id)
+	r.addKey(replyKey, id)
 	r.backend.failNext("join", 2, errDown)
 	r.deliver()
-	sameList(t, "failures", r.failed(), []string{"unpark"})
+	sameList(t, "failed steps", r.failed(), []string{"unpark"})
 	for range 2 {
 		r.clock.add(2 * time.Second)
 		r.deliver()
@@ -126,7 +128,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	same(t, "reward", r.reward(id), .7)
 }
 
-// A key that comes between the look-up and the parking is found.
+// Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
 func TestKeyDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -137,17 +139,17 @@ func TestKeyDuringParkingIsFound(t *testing.T) {
 			return
 		}
 		if looks++; looks == 1 {
-			r.note(replyKey, id)
+			r.addKey(replyKey, id)
 		}
 	})
-	same(t, "status", r.post(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	same(t, "answer to feedback", r.postByKey(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	r.backend.onCall(nil)
 	r.deliver()
-	r.age()
+	r.closeSessions()
 	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }
 
-// Feedback finds its session before the turn is over and before the key is in the database.
+// Feedback finds its session before the turn ends and before the key is in the database.
 func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -155,9 +157,9 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
 	})
-	r.note(replyKey, ses.Record.Identity.ID)
-	same(t, "status", r.post(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	same(t, "another tenant's view", r.post("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
+	r.addKey(replyKey, ses.Record.Identity.ID)
+	same(t, "answer to feedback during the turn", r.postByKey(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	same(t, "answer to feedback of another tenant", r.postByKey("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
 	r.store.Release(ses, store.Decided)
 	r.deliver()
 	same(t, "reward", r.reward(ses.Record.Identity.ID), 1)
@@ -166,19 +168,19 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.playOneTurn("s", picked(true))
 	list := session.Candidates(tenantA, "s")
 	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("one candidate of several tenants: got %+v, error %v, want joined to session s", got, err)
+		t.Errorf("Post with the candidates of a name: got %+v, error %v, want joined to session s", got, err)
 	}
 	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, score("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
-		t.Errorf("the session of another tenant: got %+v, error %v, want parked", got, err)
+		t.Errorf("Post on the session of another tenant: got %+v, error %v, want parked", got, err)
 	}
 	r = r.restart(nil)
 	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("a session in the store: got %+v, error %v, want session s", got, err)
+		t.Errorf("Post on a session that is not in memory: got %+v, error %v, want session s", got, err)
 	}
 }
 
@@ -187,12 +189,12 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.age()
+	id := r.playOneTurn("s", picked(true))
+	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	r.closeSessions()
 	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("got %d entries in List, error %v, want no error and one entry in List", len(list.List), err)
+		t.Fatalf("NewestSamples: got %d samples, error %v, want 1 sample and no error", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -203,17 +205,17 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
 			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("%+v: got %+v, error %v, want no error and %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
+				t.Errorf("Rate(%+v): got %+v, error %v, want %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
-				t.Errorf("%+v of another tenant: got %+v, error %v, want no session, or parked", p, got, err)
+				t.Errorf("Rate(%+v) of another tenant: got %+v, error %v, want parked, or store.ErrNoSession for a sample", p, got, err)
 			}
 		}
 		r = r.restart(nil)
 	}
 	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("feedback on a later run has the status %+v, want %s: %v", got, store.Parked, err)
+		t.Errorf("feedback on a run that is not known yet: got %+v, error %v, want the status %s", got, err, store.Parked)
 	}
 }
 
@@ -231,12 +233,12 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		sentiment bool
 		want      float64 // -1: no reward
 	}{
-		"nothing":                            {2, nil, true, -1},
+		"no signal":                          {2, nil, true, -1},
 		"a test run":                         {2, []detect.Signal{pass}, false, 1},
 		"the last signal counts":             {2, []detect.Signal{pass, fail}, false, 0},
 		"the last signal counts, a good one": {2, []detect.Signal{fail, pass}, false, 1},
 		"a refusal":                          {2, []detect.Signal{refusal}, false, 0},
-		"a test outranks it":                 {2, []detect.Signal{refusal, pass}, false, 1},
+		"a test outranks a refusal":          {2, []detect.Signal{refusal, pass}, false, 1},
 		"words, without sentiment":           {2, []detect.Signal{words}, false, -1},
 		"words, with sentiment":              {2, []detect.Signal{words}, true, 1},
 		"words of the first turn":            {1, []detect.Signal{words}, true, -1},
@@ -252,7 +254,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	}
 }
 
-// Signals are kept while the backend does not take them.
+// Signals of the traffic are stored after an outage of the backend.
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -263,12 +265,12 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 		r.deliver()
 		r.clock.add(2 * time.Second)
 	}
-	sameList(t, "failures", r.failed(), []string{"implicit", "implicit"})
+	sameList(t, "failed steps", r.failed(), []string{"implicit", "implicit"})
 	same(t, "reward", r.reward(id), 1)
 }
 
-// The keys in memory are bounded, held or waiting: beyond the bound, feedback is parked until its
-// key is in the backend. Keys that leave make room.
+// Beyond the limit of keys in memory, a new key is dropped, and feedback with the key is parked. Keys that leave
+// memory make room.
 func TestKeysInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const blocks, each = 300, 1000
@@ -299,7 +301,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				}
 			}
 			add()
-			same(t, "beyond the bound", r.post(tenantA, key, score("a", 1, 1)).Status, store.Parked)
+			same(t, "status of feedback on a key beyond the limit", r.postByKey(tenantA, key, score("a", 1, 1)).Status, store.Parked)
 			for i := range blocks {
 				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
@@ -307,7 +309,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				r.deliver()
 			}
 			add()
-			same(t, "with room", r.post(tenantA, key, score("b", 1, 1)).Status, store.Joined)
+			same(t, "status of feedback on a key within the limit", r.postByKey(tenantA, key, score("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

@@ -95,15 +95,15 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.Decided)
 		there, late := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil || late || len(there.Record.Assignment.Picks) != 1 {
-			t.Fatalf("the session at the other replica is %+v (late: %v), want one pick", there, late)
+			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want one pick, false", there, late)
 		}
 		b.store.Release(there, store.Unchanged)
-		sameList(t, "the session of the reply", b.sessionsOf(replyKey), []session.ID{id})
-		same(t, "replicas share sessions", a.store.Shared() && b.store.Shared(), true)
+		sameList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
+		same(t, "both replicas share their sessions", a.store.Shared() && b.store.Shared(), true)
 	})
 }
 
-// A slow backend delays Publish for a bounded time; the decision is delivered later.
+// A slow backend delays Publish by at most 100 ms. The decision is delivered later.
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,11 +123,11 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		a.store.Release(ses, store.Decided)
 		time.Sleep(time.Minute)
 		_, ok := a.row(id)
-		same(t, "the row is there later", ok, true)
+		same(t, "the row is stored a minute later", ok, true)
 	})
 }
 
-// A replica that gets the next turn of an opted-out session hides the items of the turns before.
+// A replica that gets the next turn of an opted-out session hides the items of the earlier turns.
 func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,10 +144,10 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.Decided)
 		_, ok := a.row(id)
 		same(t, "the session has a row", ok, false)
-		for name, late := range map[string]bool{"asked": false, "without an answer": true} {
+		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.Recall(t.Context(), rec, 4, late)
-			same(t, "hidden items, "+name, rec.Thread.Items, 4)
+			same(t, "hidden items, "+name+name, rec.Thread.Items, 4)
 			same(t, "silent, "+name, rec.Silent(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
@@ -170,17 +170,17 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		b.offer(word, 2)
 		b.store.Release(there, store.Decided)
 		time.Sleep(time.Second)
-		same(t, "turns before", a.exchanges(id), 2)
+		same(t, "stored exchanges before the deletion", a.exchanges(id), 2)
 		a.forget(word)
-		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in flight
+		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durable)
-		same(t, "session in memory", b.inMemory(tenantA, id), false)
-		sameList(t, "turns", a.stored(word), nil)
+		same(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
+		sameList(t, "stored turns after the deletion", a.storedTurns(word), nil)
 		_, ok := a.row(id)
-		same(t, "the row is there", ok, false)
+		same(t, "the session has a row after the deletion", ok, false)
 		for _, r := range []*rig{a, b} {
-			sameList(t, "files of a replica that hold the word", files(t, r.dir, word), nil)
+			sameList(t, "files of a replica that hold the word", filesWith(t, r.dir, word), nil)
 		}
 	})
 }
@@ -197,22 +197,22 @@ func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	same(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
 	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: idOf("x")}).Thread.Turns, 0)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	same(t, "turns of the row", r.store.Newest(&row).Thread.Turns, 1)
-	of, ok, err := r.store.Member(t.Context(), tenantA, id)
-	same(t, "the session is known", fmt.Sprint(of.Name, " ", ok, err), "s true <nil>")
+	same(t, "turns of a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
+	member, ok, err := r.store.Member(t.Context(), tenantA, id)
+	same(t, "name of the member, ok and error", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = r.store.Member(t.Context(), "them", id)
-	same(t, "to another tenant", fmt.Sprint(ok, err), "false <nil>")
+	same(t, "ok and error for another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
-// Sessions with exchanges on their way to the backend are undelivered.
+// Undelivered returns the sessions with exchanges that the backend does not have.
 func TestUndeliveredSessionsAreListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
 		r.store.WithDeliveryPaused(func() {
-			var of map[session.Ref]bool
-			of, ok = r.store.Undelivered()
-			n = len(of)
+			var refs map[session.Ref]bool
+			refs, ok = r.store.Undelivered()
+			n = len(refs)
 		})
 		return n, ok
 	}
@@ -220,14 +220,14 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 	r.offer("a", 1, 2)
 	r.offer("b", 1)
 	n, ok := undelivered()
-	same(t, "in memory", fmt.Sprint(n, ok), "2 true")
+	same(t, "undelivered sessions and ok while turns are in memory", fmt.Sprint(n, ok), "2 true")
 	r.backend.failNext("write", 1, errDown)
 	r.deliver()
 	_, ok = undelivered()
-	same(t, "known during a failure", ok, false)
+	same(t, "ok after a failed delivery", ok, false)
 	r.wait(2 * time.Second)
 	n, ok = undelivered()
-	same(t, "delivered", fmt.Sprint(n, ok), "0 true")
+	same(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
 
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
@@ -239,7 +239,7 @@ func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	readsEnv(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`got %+v, want one entry in list, SessionName = "kept" and Reply.Text = "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`Cleanse: got %+v, want the exchange of session kept alone, with the reply "ask [REDACTED:email:1]"`, list)
 	}
-	same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 2)
+	same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 2)
 }

@@ -31,11 +31,11 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 	return id
 }
 
-// forget forgets a session of us, which exists.
+// forget forgets the sessions of tenantA with a name, and fails the test unless there is exactly one.
 func (r *rig) forget(name string) {
 	r.t.Helper()
 	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
-		r.t.Fatalf("forgot %d sessions, error %v, want 1 and no error", n, err)
+		r.t.Fatalf("forgot %d sessions named %s, error %v, want 1 and no error", n, name, err)
 	}
 }
 
@@ -44,12 +44,12 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		id, other := r.sessionWithWord(tenantA, word+"-1"), r.sessionWithWord(tenantA, "quiet")
-		r.age()
+		r.closeSessions()
 		before := r.counters(tenantA)
 		r.forget(word + "-1")
-		same(t, "its exchanges", r.exchanges(id), 0)
-		same(t, "feedback of the other session", r.exchanges(other), 1)
-		same(t, "counters", r.counters(tenantA), before)
+		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
+		same(t, "exchanges of the other session", r.exchanges(other), 1)
+		same(t, "counters after the deletion", r.counters(tenantA), before)
 	})
 }
 
@@ -63,22 +63,22 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		}
 		e := score("early", 1, 1)
 		e.Comment = word
-		r.post("acme", 77, e)
+		r.postByKey("acme", 77, e)
 		other := r.beginSession(tenantA, "quiet", picked(true))
 		r.deliver()
-		if len(files(t, r.dir, word)) == 0 {
+		if len(filesWith(t, r.dir, word)) == 0 {
 			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("forgot %d sessions, error %v, want 3 and no error", n, err)
 		}
-		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
-		same(t, "a session is in memory", r.inMemory("acme", first), false)
-		same(t, "another tenant's session is in memory", r.inMemory(tenantA, other), true)
+		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
+		same(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
+		same(t, "the session of the other tenant is in memory", r.inMemory(tenantA, other), true)
 	})
 }
 
-// A request in flight while its session is forgotten restores no part of the session. The next
+// A request in progress while its session is forgotten restores no part of the session. The next
 // request begins a new session.
 func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
@@ -96,17 +96,17 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		if _, ok := r.row(id); ok {
 			t.Error("a request in progress wrote the row of a forgotten session")
 		}
-		same(t, "exchanges of before", r.exchanges(id), 0)
-		same(t, "counted as opted out", r.store.Tally.OptedOut.Load(), 1)
+		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
+		same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
 		r.beginSession(tenantA, "busy", picked(true))
 		r.offer("busy", 1)
 		r.deliver()
-		same(t, "exchanges of after", r.exchanges(id), 1)
+		same(t, "exchanges of the new session", r.exchanges(id), 1)
 	})
 }
 
-// A row that a request writes while its session is being forgotten belongs to the forgotten
-// session, even with a later time: the announcement takes time, and clocks may move back.
+// A row that a request writes while its session is being forgotten is not stored, even if its time is
+// later than the deletion: the announcement to the replicas takes time, and clocks may move back.
 func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				r := runRig(t, inFleet(&be, "one"))
 				id := r.sessionWithWord(tenantA, "busy")
 				held := r.store.Resident(id)
-				be.announced = func() { // earlier rows are delivered by then
+				be.announced = func() { // all earlier rows are delivered before the announcement
 					held.Record.Mutex.Lock()
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, r.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
@@ -126,27 +126,27 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				}
 				if tenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget("busy")
 				}
 				r.deliver()
 				if _, ok := r.row(id); ok {
-					t.Error("a later row of a forgotten session was stored")
+					t.Error("a row that was written after the deletion was stored, want no row")
 				}
 				r.clock.add(time.Second)
 				r.beginSession(tenantA, "busy", picked(true))
 				r.deliver()
 				if _, ok := r.row(id); !ok {
-					t.Error("the next session of that name has no row")
+					t.Error("the new session with the name busy has no row, want a row")
 				}
 			})
 		})
 	}
 }
 
-// A row that waits for its delivery while another replica with a late clock forgets the session
-// belongs to the forgotten session, too.
+// A row that waits for its delivery while another replica forgets the session is not stored, even if
+// the clock of that replica is behind.
 func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 		r.offer(name, 1)
 		r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 		r.startTurn(name, 3)
-		r.note(session.EchoKeyOf(tenantA, name), idOf(name))
+		r.addKey(session.EchoKeyOf(tenantA, name), idOf(name))
 	}
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
@@ -198,8 +198,8 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	_, rowOfStays := r.row(stays)
 	same(t, "the row of the forgotten session", rowOfGone, false)
 	same(t, "the row of the other session", rowOfStays, true)
-	sameList(t, "turns of the forgotten session", r.stored("gone"), nil)
-	sameList(t, "turns of the other session", r.stored("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
+	sameList(t, "turns of the forgotten session", r.storedTurns("gone"), nil)
+	sameList(t, "turns of the other session", r.storedTurns("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"gone": 0, "stays": 1} {
 		key := session.EchoKeyOf(tenantA, name)
 		same(t, "keys of "+name, len(r.sessionsOf(key)), want)
@@ -208,11 +208,11 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 			t.Errorf("feedback on %s: got %+v, error %v, want %d entries", name, entries, err, want)
 		}
 	}
-	books := r.balancedAccount(true)
-	same(t, "admitted and waiting", fmt.Sprint(books.Admitted, books.Spooled), "6 0")
+	account := r.balancedAccount(true)
+	same(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
 }
 
-// While a slow backend forgets, new turns are recorded, and kept.
+// While a slow backend forgets a session, new turns of another session are recorded and stored.
 func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,23 +229,23 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if have := r.balancedAccount(true).Admitted; have <= before {
-				t.Errorf("%d exchanges are admitted while the backend does %s, want more than %d", have, op, before)
+				t.Errorf("Account.Admitted during the call %s of the backend: got %d, want more than %d", op, have, before)
 			}
 		})
 		r.forget(word)
-		sameList(t, "files that hold the word", files(t, r.dir, word), nil)
-		same(t, "turns recorded during the deletion", turn.Load() > 2, true)
+		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
+		atLeast(t, "turns recorded before the end of the deletion", turn.Load(), 3)
 		time.Sleep(durable)
 		admitted := r.balancedAccount(true).Admitted
 		left := r.crash(nil)
 		left.deliver()
-		same(t, "stored after a crash", int64(left.exchanges(idOf("s"))), turn.Load())
-		same(t, "account", left.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
+		same(t, "stored exchanges after a crash", int64(left.exchanges(idOf("s"))), turn.Load())
+		sameAccount(t, "account", left.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
 	})
 }
 
-// A session with rows that the backend cannot store yet would come back later: a request to forget
-// the session is refused.
+// A session whose rows cannot be delivered is not forgotten, because a later delivery would restore the
+// session.
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,8 +268,8 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	})
 }
 
-// A forgotten session leaves every write-ahead file: also a damaged file that was set aside, and
-// the beginning of a turn in flight.
+// A forgotten session leaves every outbox file, also a damaged file that was renamed. The stub of a turn
+// in progress is erased, too.
 func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {
@@ -287,43 +287,43 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				r.damage(word)
 				r = openRig(t, r.dir, r.clock, nil)
 				r.deliver()
-				same(t, "stored of the damaged file", len(r.stored(word)) < 5, true)
-				same(t, "a damaged file names the session", len(r.spooled(word)) > 0, true)
+				atMost(t, "stored turns of the damaged file", len(r.storedTurns(word)), 4)
+				atLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(word)), 1)
 				r.run()
 				r.beginSession(tenantA, word, picked(true))
 				r.offer(word, 1)
 				x, b := r.startTurn(word, 2)
 				time.Sleep(time.Second)
-				r.startTurn(word, 3) // begun, and not recorded yet
-				same(t, "files name the session", len(r.spooled(word)) > 0, true)
+				r.startTurn(word, 3) // not recorded yet
+				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(word)), 1)
 				if tenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "forgotten", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget(word)
 				}
-				sameList(t, "files that name it", r.spooled(word), nil)
+				sameList(t, "outbox files with the word after the deletion", r.outboxFilesWith(word), nil)
 				time.Sleep(time.Second)
-				sameList(t, "files after the turn was begun", r.spooled(word), nil)
+				sameList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(word), nil)
 				r.endTurn(x, b)
 				time.Sleep(time.Second)
-				sameList(t, "files after the turn's end", r.spooled(word), nil)
+				sameList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(word), nil)
 				left := r.crash(nil)
 				left.deliver()
-				sameList(t, "files after a crash", left.spooled(word), nil)
-				sameList(t, "stored", left.stored(word), nil)
+				sameList(t, "outbox files with the word after a crash", left.outboxFilesWith(word), nil)
+				sameList(t, "stored turns after a crash", left.storedTurns(word), nil)
 				left.balancedAccount(true)
 			})
 		})
 	}
 }
 
-// damage changes the byte before the end of a text in each write-ahead file that contains the text.
+// damage changes the byte before the last occurrence of a text in each outbox file that contains the text.
 func (r *rig) damage(text string) {
 	r.t.Helper()
-	names := r.spooled(text)
+	names := r.outboxFilesWith(text)
 	if len(names) == 0 {
-		r.t.Fatal("there is nothing to damage")
+		r.t.Fatalf("no outbox file has the text %q, want a file to damage", text)
 	}
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(r.options.Queue.Path), name)
@@ -354,26 +354,26 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		young := r.sessionWithWord(tenantA, "young")
 		e := score("early", 1, 1)
 		e.At = r.clock.now()
-		r.post(tenantA, 77, e)
-		same(t, "exchanges of the old one in time", r.exchanges(old), 1)
+		r.postByKey(tenantA, 77, e)
+		same(t, "exchanges of the old session before its age", r.exchanges(old), 1)
 		later(11 * day)
-		same(t, "exchanges of the old one", r.exchanges(old), 0)
-		same(t, "feedback of the recent session", r.exchanges(young), 1)
+		same(t, "exchanges of the old session after its age", r.exchanges(old), 0)
+		same(t, "exchanges of the recent session", r.exchanges(young), 1)
 		same(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
-			t.Errorf("the echoes of the deleted session are %v, want none: %v", got, err)
+			t.Errorf("keys of the deleted session: got %v, error %v, want none", got, err)
 		}
 		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
-			t.Errorf("early feedback is still waiting: %d, %v", n, err)
+			t.Errorf("early feedback after its age: got %d entries, error %v, want 0 and no error", n, err)
 		}
 		r.store.SetRetention(0)
 		later(1000 * day)
-		same(t, "kept without a retention", r.exchanges(young), 1)
+		same(t, "exchanges without a retention", r.exchanges(young), 1)
 		r.store.SetRetention(time.Hour)
 		later(day)
-		same(t, "shortened while it runs", r.exchanges(young), 0)
-		sameList(t, "failures", r.failed(), nil)
+		same(t, "exchanges after the retention was shortened", r.exchanges(young), 0)
+		sameList(t, "failed steps", r.failed(), nil)
 	})
 }
 
@@ -389,7 +389,7 @@ func TestForgottenSessionIsNotSettledAgain(t *testing.T) {
 		}
 		r.forget("gone")
 		touched := r.store.Touched()
-		same(t, "the forgotten one", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
-		same(t, "left", len(touched), 3)
+		same(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
+		same(t, "touched sessions", len(touched), 3)
 	})
 }

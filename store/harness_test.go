@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ type clock struct {
 	ahead time.Duration
 }
 
-// now returns the time of the test: the time set with at, or else the machine's, moved by add.
+// now returns at, or the machine's time if at is zero, moved by the durations of all calls of add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +127,7 @@ func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
 // up ends down.
 func (f *faulty) up() { f.failNext("write", 0, nil) }
 
-// takeCalls returns the calls since the last asked.
+// takeCalls returns the operations called since the last takeCalls.
 func (f *faulty) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +136,7 @@ func (f *faulty) takeCalls() []string {
 	return out
 }
 
-// lookups counts the session look-ups since the last asked.
+// lookups counts the look-ups of sessions since the last takeCalls.
 func (f *faulty) lookups() (n int) {
 	for _, op := range f.takeCalls() {
 		if op == "session" {
@@ -205,7 +206,7 @@ type rig struct {
 	options store.Options
 	clock   *clock
 	backend *faulty
-	store   *store.Store // nil after the end
+	store   *store.Store // nil after kill
 	archive *store.Archive
 
 	cancel context.CancelFunc // ends run; nil: not running
@@ -229,7 +230,7 @@ func runRig(t testing.TB, change func(o *store.Options)) *rig {
 	return r
 }
 
-// openRig opens a store in a directory.
+// openRig opens a store in a directory. change alters its options; nil keeps the options.
 func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -387,14 +388,14 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// balancedAccount returns the account of the rig's directory, and fails unless the account balances.
+// balancedAccount reads the account of the outbox, and fails the test unless the account balances.
 func (r *rig) balancedAccount(running bool) store.Account {
 	r.t.Helper()
-	return booksOf(r.t, r.options.Queue.Path, running)
+	return accountOf(r.t, r.options.Queue.Path, running)
 }
 
-// booksOf reads the account of exchanges in the outbox, and fails the test unless the account balances.
-func booksOf(t testing.TB, path string, running bool) store.Account {
+// accountOf reads the account of exchanges in an outbox, and fails the test unless the account balances.
+func accountOf(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
 	if err != nil {
@@ -410,18 +411,17 @@ func booksOf(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
-// account returns the account as text after a delivery: admitted = stored + spooled + incomplete +
-// dropped.
+// account returns the account after a delivery, in the form of equation.
 func (r *rig) account(running bool) string {
 	r.t.Helper()
 	if r.store != nil && r.cancel == nil {
 		r.wait(time.Second)
 	}
-	return textOf(r.balancedAccount(running))
+	return equation(r.balancedAccount(running))
 }
 
-// textOf returns the account as an equation: admitted = stored + spooled + incomplete + dropped.
-func textOf(b store.Account) string {
+// equation returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
+func equation(b store.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
 	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
 		text += fmt.Sprintf(" + %d %s", b.Dropped[reason], reason)
@@ -429,20 +429,24 @@ func textOf(b store.Account) string {
 	return text
 }
 
-// idle fails if exchanges are in memory or some memory for exchanges is in use. The turn that idle
-// offers is never recorded: call idle at the end, or before restart.
-func (r *rig) idle() {
+// checkMemoryIsFree fails the test if exchanges are in memory or some memory for exchanges is in use. The
+// turn that checkMemoryIsFree offers is never recorded: call it at the end, or before restart.
+func (r *rig) checkMemoryIsFree() {
 	r.t.Helper()
-	same(r.t, "pending", r.store.Tally.Pending.Load(), 0)
+	same(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
 	offer := func(size int64) bool {
 		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "room", 1, r.clock.now()), Size: size})
 	}
-	same(r.t, "all memory for exchanges is free", offer(r.options.Queue.MemoryBytes), true)
-	same(r.t, "and no more than that", offer(1), false)
+	if limit := r.options.Queue.MemoryBytes; !offer(limit) {
+		r.t.Errorf("Offer refused a turn of %d bytes, want all memory for exchanges free", limit)
+	}
+	if offer(1) {
+		r.t.Error("Offer took 1 byte more than the memory for exchanges, want the turn refused")
+	}
 }
 
-// files returns the names of the files under dir that contain a text.
-func files(t testing.TB, dir, text string) (in []string) {
+// filesWith returns the names of the files under dir that contain a text.
+func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -450,24 +454,24 @@ func files(t testing.TB, dir, text string) (in []string) {
 		}
 		b, err := os.ReadFile(path)
 		if bytes.Contains(b, []byte(text)) {
-			in = append(in, filepath.Base(path))
+			names = append(names, filepath.Base(path))
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in
+	return names
 }
 
-// spooled returns the names of the outbox files that contain a text.
-func (r *rig) spooled(text string) []string {
+// outboxFilesWith returns the names of the outbox files that contain a text.
+func (r *rig) outboxFilesWith(text string) []string {
 	r.t.Helper()
-	return files(r.t, filepath.Dir(r.options.Queue.Path), text)
+	return filesWith(r.t, filepath.Dir(r.options.Queue.Path), text)
 }
 
-// age closes everything so far as a learner does, with reward and samples.
-func (r *rig) age() {
+// closeSessions moves the clock past closeAge and closes all sessions as a learner does, with reward and samples.
+func (r *rig) closeSessions() {
 	r.t.Helper()
 	r.clock.add(closeAge + time.Second)
 	r.deliver()
@@ -485,7 +489,7 @@ func (r *rig) age() {
 // settleRow closes one session as the learner does: samples, reward, and the counters "closed" and "rewarded".
 func (r *rig) settleRow(row *session.Row) error {
 	ctx := r.t.Context()
-	entries, heard, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
+	entries, feedbackState, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
@@ -495,7 +499,7 @@ func (r *rig) settleRow(row *session.Row) error {
 	}
 	if len(ex) > 0 && r.options.Content.Keep {
 		var b session.Batch
-		for _, m := range built(row.Tenant, row.ID, ex, entries) {
+		for _, m := range samplesOf(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
 		}
 		if err := r.backend.Write(ctx, b); err != nil {
@@ -509,24 +513,24 @@ func (r *rig) settleRow(row *session.Row) error {
 		deltas.Add("", "rewarded", 1, 1)
 	}
 	_, err = r.backend.Settle(ctx, []session.Settlement{{
-		Tenant: row.Tenant, ID: row.ID, FeedbackState: heard, Deltas: deltas,
+		Tenant: row.Tenant, ID: row.ID, FeedbackState: feedbackState, Deltas: deltas,
 		To: session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
 	}})
 	return err
 }
 
-// built returns the samples of a session.
-func built(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
-	of := sample.Session{
+// samplesOf returns the samples of a session.
+func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
+	input := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
 		Failing: func(string, string, string, int8) bool { return false },
 	}
 	for _, e := range entries {
-		of.Ratings = append(of.Ratings, sample.Rating{
+		input.Ratings = append(input.Ratings, sample.Rating{
 			At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Label: e.Label, Comment: e.Comment, Correction: e.Correction, Details: e.Details, Turn: e.Turn,
 		})
 	}
-	return sample.Build(of)
+	return sample.Build(input)
 }
 
 // beginSession makes a session with an assignment, as a first request does.
@@ -571,21 +575,21 @@ func (r *rig) offer(name string, turns ...int) {
 	}
 }
 
-// large offers a turn of about the given size that does not compress, and reports whether the store
+// offerLarge offers a turn of about the given size that does not compress, and reports whether the store
 // accepted the turn.
-func (r *rig) large(name string, turn, size int) bool {
+func (r *rig) offerLarge(name string, turn, size int) bool {
 	x := exchange(tenantA, name, turn, r.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
-// startTurn begins a turn, which is then under way.
+// startTurn begins a turn. The turn is in progress until endTurn.
 func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := exchange(tenantA, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
-// endTurn ends a turn in flight.
+// endTurn ends a turn of startTurn.
 func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
@@ -593,8 +597,8 @@ func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	}
 }
 
-// played begins a session with one turn, and delivers both.
-func (r *rig) played(name string, a trial.Assignment) session.ID {
+// playOneTurn begins a session with one turn, and delivers both.
+func (r *rig) playOneTurn(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenantA, name, a)
 	r.offer(name, 1)
@@ -602,8 +606,8 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// note adds a key of a session.
-func (r *rig) note(key session.EchoKey, id session.ID) {
+// addKey adds an echo key of a session: an id or a hash by which feedback finds the session.
+func (r *rig) addKey(key session.EchoKey, id session.ID) {
 	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
 }
 
@@ -616,8 +620,8 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// post posts feedback by a key alone, as feedback on a reply's id does.
-func (r *rig) post(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
+// postByKey posts feedback by a key alone, as feedback on a reply's id does.
+func (r *rig) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
 	if err != nil {
@@ -665,10 +669,10 @@ func (r *rig) applied(id session.ID) session.Applied {
 	return a
 }
 
-// reward closes everything and returns the session's reward; -1: the session has none.
+// reward closes all sessions, and returns the session's reward; -1: the session has none.
 func (r *rig) reward(id session.ID) float64 {
 	r.t.Helper()
-	r.age()
+	r.closeSessions()
 	a := r.applied(id)
 	if !a.Rewarded {
 		return -1
@@ -723,8 +727,8 @@ func (r *rig) exchanges(id session.ID) int {
 	return len(list)
 }
 
-// stored returns a session's stored turns with their outcomes.
-func (r *rig) stored(name string) (turns []string) {
+// storedTurns returns a session's stored turns with their outcomes.
+func (r *rig) storedTurns(name string) (turns []string) {
 	r.t.Helper()
 	list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
 	if err != nil {
@@ -786,7 +790,7 @@ func score(id string, minute int, y float64) feedback.Entry {
 // idOf returns the id of the session of tenant A with a name.
 func idOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
 
-// optOutOf returns the opt-out of a path pattern.
+// optOutOf returns the opt-out rules with one path pattern.
 func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut([]string{pattern}, nil, nil)
@@ -816,6 +820,30 @@ func same[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
+// sameAccount fails the test if two accounts in the form of equation differ.
+func sameAccount(t testing.TB, subject, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %s, want %s (admitted = stored + spooled + incomplete + dropped)", subject, got, want)
+	}
+}
+
+// atLeast fails the test if got is less than want.
+func atLeast[T cmp.Ordered](t testing.TB, subject string, got, want T) {
+	t.Helper()
+	if got < want {
+		t.Errorf("%s: got %v, want at least %v", subject, got, want)
+	}
+}
+
+// atMost fails the test if got is greater than want.
+func atMost[T cmp.Ordered](t testing.TB, subject string, got, want T) {
+	t.Helper()
+	if got > want {
+		t.Errorf("%s: got %v, want at most %v", subject, got, want)
+	}
+}
+
 // sameList fails the test if two lists differ; subject names the compared list in the message.
 func sameList[T comparable](t testing.TB, subject string, got, want []T) {
 	t.Helper()
@@ -824,12 +852,12 @@ func sameList[T comparable](t testing.TB, subject string, got, want []T) {
 	}
 }
 
-// eventually waits until ok.
-func eventually(t testing.TB, what string, ok func() bool) {
+// eventually waits until ok, at most a minute; event names the expected event in the message.
+func eventually(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: did not happen within a minute", what)
+			t.Fatalf("waited a minute in vain for %s", event)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"precept/store"
 )
 
-// idleTime is longer than an unused session stays in memory.
+// idleTime is longer than the time for which an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
-// idleFor makes a running store check for sessions that were not used for d.
+// idleFor advances the clock by d, and waits until the running store has evicted idle sessions.
 func (r *rig) idleFor(d time.Duration) {
 	r.clock.add(d)
 	time.Sleep(time.Second)
@@ -28,51 +28,52 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	r := newRig(t, nil)
 	id := idOf("s")
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("an unknown session: got %v, late %v, want nil, false", ses, late)
+		t.Errorf("Acquire of an unknown session: got session %v, late %v, want nil, false", ses, late)
 	}
 	if ses := r.store.Resident(id); ses != nil {
 		t.Errorf("Resident of an unknown session: got %v, want nil", ses)
 	}
 	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
-	same(t, "turns", r.turnsOf(id), 1)
-	same(t, "look-ups while the session is in memory", r.backend.lookups(), 0)
+	same(t, "turns of the session in memory", r.turnsOf(id), 1)
+	same(t, "look-ups of sessions in the backend while the session is in memory", r.backend.lookups(), 0)
 	r.deliver()
 	r = r.restart(nil)
-	same(t, "in use after a restart", r.store.Sessions(), 0)
-	same(t, "turns, from the database", r.turnsOf(id), 1)
-	same(t, "turns, once more", r.turnsOf(id), 1)
-	same(t, "look-ups", r.backend.lookups(), 1)
-	same(t, "in use", r.store.Sessions(), 1)
+	same(t, "sessions in memory after a restart", r.store.Sessions(), 0)
+	same(t, "turns of the session in the database", r.turnsOf(id), 1)
+	same(t, "turns of the session at the second read", r.turnsOf(id), 1)
+	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
+	same(t, "sessions in memory", r.store.Sessions(), 1)
 }
 
-// A backend that does not answer in time is distinguished from a backend without the session.
+// Acquire distinguishes a backend that does not answer, or returns a damaged row, from a backend without the
+// session.
 func TestAcquireReportsALateBackend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := idOf("s")
 	r.backend.failNext("session", 1, errDown)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("during an outage: got %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire during an outage: got session %v, late %v, want nil, true", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if ses, late := r.store.Acquire(ended, tenantA, id); ses != nil || !late {
-		t.Errorf("with an ended context: got %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire with an ended context: got session %v, late %v, want nil, true", ses, late)
 	}
 	if m, late := r.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
-		t.Errorf("Echoes with an ended context: got %v, late %v, want nil, true", m, late)
+		t.Errorf("Echoes with an ended context: got sessions %v, late %v, want nil, true", m, late)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: r.clock.now(), Data: []byte("{half")}
 	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("a damaged row: got %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire of a damaged row: got session %v, late %v, want nil, true", ses, late)
 	}
-	sameList(t, "reported", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
+	sameList(t, "failed steps", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
-		t.Errorf("Echoes without keys: got %v, late %v, want nil, false", m, late)
+		t.Errorf("Echoes without keys: got sessions %v, late %v, want nil, false", m, late)
 	}
 }
 
@@ -94,11 +95,11 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	}
 	wg.Wait()
 	for _, ses := range got[1:] {
-		same(t, "record", ses, got[0])
+		same(t, "session that Add returned", ses, got[0])
 	}
-	same(t, "in use", r.store.Sessions(), 1)
+	same(t, "sessions in memory", r.store.Sessions(), 1)
 	r.deliver()
-	same(t, "turns", r.restart(nil).turnsOf(id), n)
+	same(t, "turns after a restart", r.restart(nil).turnsOf(id), n)
 }
 
 // A session leaves memory when it is idle and written, and returns from the database with all of
@@ -112,12 +113,12 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: nothing, Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
 		holder := r.store.Resident(held)
-		same(t, "in use at once", r.store.Sessions(), 4)
+		same(t, "sessions in memory before the idle time", r.store.Sessions(), 4)
 		r.clock.add(idleTime)
 		r.store.Release(r.store.Resident(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for id, want := range map[session.ID]bool{idle: false, nothing: false, held: true, used: true} {
-			same(t, "session in memory", r.inMemory(tenantA, id), want)
+			same(t, "whether the session is in memory after the idle time", r.inMemory(tenantA, id), want)
 		}
 		r.store.Release(holder, store.Unchanged)
 		r.backend.takeCalls()
@@ -126,10 +127,10 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			r.idleFor(idleTime)
 			r.idleFor(idleTime)
-			same(t, "session in memory", r.inMemory(tenantA, idle), false)
-			same(t, "turns after a rest", r.turnsOf(idle), turns)
+			same(t, "the idle session is in memory", r.inMemory(tenantA, idle), false)
+			same(t, "turns of the evicted session", r.turnsOf(idle), turns)
 		}
-		same(t, "look-ups", r.backend.lookups(), 3)
+		same(t, "look-ups of sessions in the backend", r.backend.lookups(), 3)
 	})
 }
 
@@ -141,12 +142,12 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 		r.backend.down()
 		id := r.beginSession(tenantA, "s", picked(true))
 		r.idleFor(idleTime)
-		same(t, "in memory during the outage", r.inMemory(tenantA, id), true)
+		same(t, "the session is in memory during the outage", r.inMemory(tenantA, id), true)
 		r.backend.up()
 		r.idleFor(idleTime)
 		r.idleFor(idleTime)
-		same(t, "in memory after the outage", r.inMemory(tenantA, id), false)
-		same(t, "turns", r.turnsOf(id), 1)
+		same(t, "the session is in memory after the outage", r.inMemory(tenantA, id), false)
+		same(t, "turns of the evicted session", r.turnsOf(id), 1)
 	})
 }
 
@@ -164,12 +165,12 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
 		}
 	}
-	same(t, "the session in use in memory", r.inMemory(tenantA, first), true)
-	same(t, "an early session in memory", r.inMemory(tenantA, idOf("s0")), false)
-	same(t, "a late session in memory", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
+	same(t, "the session in use is in memory", r.inMemory(tenantA, first), true)
+	same(t, "the session s0 is in memory", r.inMemory(tenantA, idOf("s0")), false)
+	same(t, "the newest session is in memory", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
-	same(t, "turns of a session that returns", r.turnsOf(idOf("s0")), 1)
-	same(t, "look-ups", r.backend.lookups(), 1)
+	same(t, "turns of the evicted session", r.turnsOf(idOf("s0")), 1)
+	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
 }
 
 // During an outage a session leaves memory when the outbox has its row. A session that left memory
@@ -187,12 +188,12 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
-		t.Errorf("a session that is only on the disk: got %v, late %v; want none and late", ses, late)
+		t.Errorf("Acquire of a session in the outbox alone: got session %v, late %v, want nil, true", ses, late)
 	}
 	r.backend.up()
 	r.wait(2 * time.Second)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
-		t.Errorf("after the outage: got %v, late %v, want a session, false", ses, late)
+		t.Errorf("Acquire after the outage: got session %v, late %v, want a session, false", ses, late)
 	}
 }
 
@@ -212,7 +213,7 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 		began++
 	}
 	same(t, "sessions that began", began, limit-limit/16)
-	for i := range limit { // without a look for room
+	for i := range limit { // without a call of Room
 		rec := &session.Record{Identity: session.Identity{ID: idOf(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := r.store.Add(rec); ses != nil {
 			r.store.Release(ses, store.Decided)
@@ -220,15 +221,15 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 		}
 	}
 	same(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
-	same(t, "sessions that began", began, limit-limit/16)
-	same(t, "the first is in memory", r.inMemory(tenantA, mine), true)
+	same(t, "sessions that began without a call of Room", began, limit-limit/16)
+	same(t, "the first session is in memory", r.inMemory(tenantA, mine), true)
 	r.deliver()
-	same(t, "there is room when the rows are written", r.store.Room(tenantA), "")
-	same(t, "turns of the first", r.turnsOf(mine), 1)
+	same(t, "reason against a new session after the rows are written", r.store.Room(tenantA), "")
+	same(t, "turns of the first session", r.turnsOf(mine), 1)
 }
 
-// The row of a session is written after the judgement of the turn. A session of a turn in the recorder's
-// queue therefore stays in memory, also when its request is over and other sessions need the place.
+// The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
+// the recorder's queue therefore stays in memory, also when its request is over and other sessions need the place.
 func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
@@ -238,21 +239,21 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 		t.Fatal("Offer refused the turn")
 	}
 	r.store.Release(ses, store.Unchanged)
-	others := func() {
+	fillMemory := func() {
 		for i := range limit {
 			if r.store.Room(tenantA) == "" {
 				r.beginSession(tenantA, fmt.Sprint("other", i), picked(true))
 			}
 		}
 	}
-	others()
+	fillMemory()
 	same(t, "the session of the queued turn is in memory", r.inMemory(tenantA, idOf("s")), true)
 	r.deliver()
-	others()
+	fillMemory()
 	same(t, "the session of the judged turn is in memory", r.inMemory(tenantA, idOf("s")), false)
 }
 
-// Requests that hold their sessions for long do not hide the sessions that can leave memory.
+// Requests that pin their sessions for long do not keep other sessions in memory.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, long = 64, 40
@@ -265,10 +266,10 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	}
 	r.deliver()
 	for i := range limit {
-		for range long/16 + 1 { // a look passes at most 16 sessions
+		for range long/16 + 1 { // Room examines at most 16 sessions
 			r.store.Room(tenantA)
 		}
-		same(t, fmt.Sprint("there is room for number ", i), r.store.Room(tenantA), "")
+		same(t, fmt.Sprint("reason against new session ", i), r.store.Room(tenantA), "")
 		r.beginSession(tenantA, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
@@ -288,7 +289,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 				id := idOf(name(w + i))
 				ses, late := r.store.Acquire(t.Context(), tenantA, id)
 				if late {
-					t.Error("Acquire was late, want the session")
+					t.Error("Acquire: got late = true, want false")
 					return
 				}
 				if ses == nil {
@@ -311,10 +312,10 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	for i := range sessions {
 		sum += r.turnsOf(idOf(name(i)))
 	}
-	same(t, "turns", sum, workers*rounds)
+	same(t, "turns of all sessions", sum, workers*rounds)
 }
 
-// hangingBackend is a backend whose look-ups of sessions do not return while hangs is set.
+// hangingBackend is a backend whose look-ups of sessions wait for the end of their context while hangs is set.
 type hangingBackend struct {
 	*faulty
 	hangs bool
@@ -387,29 +388,29 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		be.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			same(t, "stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
+			same(t, "the record is an excluded stand-in", rec.State.StandIn && rec.Assignment.Excluded, true)
 			kept := record()
-			same(t, "the record stays", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
+			same(t, "the stored record is unchanged", !kept.State.StandIn && len(kept.Assignment.Picks) == 1 && !kept.Assignment.Excluded, true)
 		}
-		same(t, "turns at home", home.playTurnOn(id, "s").Thread.Turns, 2)
+		same(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		be.hangs = false
 		rec := other.playTurnOn(id, "s")
-		same(t, "the record is adopted", !rec.State.StandIn && len(rec.Assignment.Picks) == 1, true)
-		same(t, "excluded from the experiment", rec.Assignment.Excluded, true)
-		same(t, "turns", rec.Thread.Turns, 3)
-		same(t, "turns of the row", record().Thread.Turns, 3)
+		same(t, "the second replica has the stored record", !rec.State.StandIn && len(rec.Assignment.Picks) == 1, true)
+		same(t, "the adopted record is excluded from the experiment", rec.Assignment.Excluded, true)
+		same(t, "turns of the adopted record", rec.Thread.Turns, 3)
+		same(t, "turns in the stored row", record().Thread.Turns, 3)
 
 		// Without a record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
 		fresh := idOf("fresh")
-		same(t, "stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
+		same(t, "the record is a stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
 		be.hangs = false
 		other.playTurnOn(fresh, "fresh")
 		other.backend.takeCalls()
-		same(t, "turns", other.playTurnOn(fresh, "fresh").Thread.Turns, 3)
-		same(t, "look-ups", other.backend.lookups(), 0)
-		same(t, "turns of the row", home.rowTurns(fresh), 3)
-		sameList(t, "failures at home", home.failed(), nil)
+		same(t, "turns of the record", other.playTurnOn(fresh, "fresh").Thread.Turns, 3)
+		same(t, "look-ups of sessions in the backend", other.backend.lookups(), 0)
+		same(t, "turns in the stored row", home.rowTurns(fresh), 3)
+		sameList(t, "failed steps of the first replica", home.failed(), nil)
 	})
 }
 
@@ -418,7 +419,7 @@ type unclosed struct{ backend }
 
 func (unclosed) Close() error { return nil }
 
-// Counts and times that another replica wrote win when they are newer.
+// Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
 func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -438,12 +439,12 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	ses := r.store.Resident(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns", r.turnsOf(id), 7)
+	same(t, "turns after another replica's write", r.turnsOf(id), 7)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 	ses = r.store.Resident(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns that are newer here", r.turnsOf(id), 9)
+	same(t, "turns that are newer in memory", r.turnsOf(id), 9)
 }
 
 // A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
@@ -456,18 +457,18 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	began := 0
 	for i := range 10 * limit {
 		if why := r.store.Room(tenantA); why != "" {
-			same(t, "reason", why, label.ExcludedTenant)
+			same(t, "reason against a new session", why, label.ExcludedTenant)
 			continue
 		}
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		began++
 	}
-	same(t, "sessions of the flood", began, share)
-	same(t, "room for another tenant", r.store.Room("another"), "")
+	same(t, "sessions of the tenant that began", began, share)
+	same(t, "reason against a new session of another tenant", r.store.Room("another"), "")
 	theirs := r.beginSession("another", "theirs", picked(true))
 	r.deliver()
-	same(t, "room after the rows are stored", r.store.Room(tenantA), "")
+	same(t, "reason against a new session after the rows are stored", r.store.Room(tenantA), "")
 	r.beginSession(tenantA, "late", picked(true))
-	same(t, "the oldest session left memory", r.inMemory(tenantA, idOf("s0")), false)
+	same(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, idOf("s0")), false)
 	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)
 }

@@ -20,10 +20,10 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 		optOut *sample.OptOut
 		want   string // comments that are visible
 	}{
-		"no opt-out":           {nil, "on 1|on 2|on the session"},
-		"a path of no turn":    {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
-		"a path of the turn 2": {optOutOf(t, "*.env"), "on 1"},
-		"a path of no call":    {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
+		"no opt-out":        {nil, "on 1|on 2|on the session"},
+		"a path of no turn": {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
+		"a path of turn 2":  {optOutOf(t, "*.env"), "on 1"},
+		"a path of no call": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		r := newRig(t, nil)
 		v := r.converse("s")
@@ -74,7 +74,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		"judged by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
 		"judged by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
 		"a row of an older release":  {session.Facts{}, nil, "||"},
-		"the turn 2 opted out":       {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
+		"turn 2 opted out":           {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
 		rec := &session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
 		rec.OptOut.Turns = c.hidden

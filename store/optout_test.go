@@ -127,11 +127,11 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 	same(t, "exchanges counted as opted out", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
-		sameList(t, "files that hold "+trace, files(t, r.dir, trace), nil)
+		sameList(t, "files that hold "+trace, filesWith(t, r.dir, trace), nil)
 	}
 }
 
-// A row is not written before the recorder has judged whether the newest turn opted out.
+// The row of a session is not written before the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
@@ -166,14 +166,14 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
 			t.Errorf("feedback on an opted-out session: got %+v, error %v, want ignored", got, err)
 		}
-		r.age()
+		r.closeSessions()
 		if row := c.row(); row != "" {
-			t.Errorf("got the row %s, want none", row)
+			t.Errorf("stored row of an opted-out session: got %s, want none", row)
 		}
 		same(t, "counters", r.counters(tenantA), "null")
 		names, err := r.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
-			t.Errorf("got tenants %v, error %v, want none", names, err)
+			t.Errorf("stored tenants: got %v, error %v, want none", names, err)
 		}
 		r.idleFor(idleTime)
 		again := r.store.Resident(c.id)
@@ -204,7 +204,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	}
 	r.kill()
 	for _, trace := range []string{word, c.id.String(), string(c.id[:]), ".env"} {
-		sameList(t, "files that contain a trace of the session", files(t, r.dir, trace), nil)
+		sameList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		r = openRig(t, r.dir, r.clock, with(secret))
@@ -234,7 +234,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 		}()
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, score("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("got %+v, error %v, want no error and Status = %q", got, err, store.Ignored)
+			t.Errorf("Post during the judgement: got %+v, error %v, want the status %q", got, err, store.Ignored)
 		}
 	})
 }

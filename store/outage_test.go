@@ -38,12 +38,12 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
 			eventually(t, "the turn to be recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
-		same(t, "account", r.account(true), "4 = 0 + 4 + 0")
+		sameAccount(t, "account", r.account(true), "4 = 0 + 4 + 0")
 		close(hang)
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "account at the end", r.account(false), "4 = 4 + 0 + 0")
+		sameAccount(t, "account at the end", r.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
@@ -60,13 +60,13 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
 				r.beginSession(tenantA, name, picked(true))
-				r.note(session.EchoKey(1000+i), idOf(name))
+				r.addKey(session.EchoKey(1000+i), idOf(name))
 				r.offer(name, 1, 2)
 				r.wait(time.Second)
 			}
-			same(t, "behind", r.balancedAccount(true).Spooled, 100)
-			same(t, "pending", r.store.Tally.Pending.Load(), 100)
-			same(t, "dropped", r.store.Tally.DroppedFull.Load(), 0)
+			same(t, "Account.Spooled during the outage", r.balancedAccount(true).Spooled, 100)
+			same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 100)
+			same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
 			r.backend.up()
 			if crash {
 				r = r.restart(small)
@@ -74,20 +74,20 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			r.wait(time.Second)
 			r.offer("s0", 3)
 			r.deliver()
-			same(t, "account", r.account(true), "101 = 101 + 0 + 0")
+			sameAccount(t, "account", r.account(true), "101 = 101 + 0 + 0")
 			for i := range 50 {
 				name, want := fmt.Sprint("s", i), []string{"1 complete", "2 complete"}
 				if i == 0 {
 					want = append(want, "3 complete")
 				}
-				sameList(t, name, r.stored(name), want)
+				sameList(t, "stored turns of "+name, r.storedTurns(name), want)
 				if _, ok := r.row(idOf(name)); !ok {
 					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
-				sameList(t, "echo", r.sessionsOf(key), []session.ID{idOf(name)})
+				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
 			}
-			r.idle()
+			r.checkMemoryIsFree()
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	}
 	r = r.crash(nil)
 	r.deliver()
-	same(t, "turns", r.rowTurns(id), 5)
+	same(t, "turns in the stored row", r.rowTurns(id), 5)
 }
 
 // A session whose row is not delivered yet is late, not unknown, after a restart.
@@ -115,19 +115,19 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
-	same(t, "another one is unknown while this one is in memory", late, false)
+	same(t, "another session is late", late, false)
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
 	_, late = r.store.Acquire(t.Context(), tenantA, id)
-	same(t, "late after the restart", late, true)
+	same(t, "the undelivered session is late after the restart", late, true)
 	r.wait(time.Second)
 	ses, late := r.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
-		t.Fatalf("a delivered session: got %v, late %v, want a session, false", ses, late)
+		t.Fatalf("Acquire of a delivered session: got session %v, late %v, want a session, false", ses, late)
 	}
 	r.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend that can lose its last writes. Other replicas are silent.
+// lossyBackend is a shared backend that can report the loss of its last writes by another epoch.
 type lossyBackend struct {
 	*faulty
 	epoch     string
@@ -149,7 +149,7 @@ func (l *lossyBackend) Erasures(context.Context, string) (list []session.Erasure
 	return list, nil
 }
 
-// forgetElsewhere announces the erasure of another replica.
+// forgetElsewhere makes the next Erasures return an erasure of another replica.
 func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
-// inFleet shares the backend, and stores the shared backend in be.
+// inFleet makes the backend of a rig a lossyBackend with an epoch, and stores the lossyBackend in be.
 func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
 		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // of openRig
@@ -177,11 +177,11 @@ func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 func (r *rig) deleteSession(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
-		r.t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+		r.t.Fatalf("Forget of session %s: got found %v, error %v, want true and no error", name, ok, err)
 	}
 }
 
-// A shared backend that changes its epoch has lost its last writes: the store delivers them again.
+// A shared backend that changes its epoch has lost its last writes. The store delivers the last rows again.
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
@@ -191,16 +191,16 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		r.offer(name, 1)
 		r.wait(5 * time.Second)
 	}
-	same(t, "account", r.account(true), "3 = 3 + 0 + 0")
+	sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // a second change of the epoch changes nothing
 		r.deleteSession("young")
 		be.epoch = epoch
 		r.wait(time.Second)
-		sameList(t, "delivered again", r.stored("young"), []string{"1 complete"})
-		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
+		sameList(t, "turns delivered again", r.storedTurns("young"), []string{"1 complete"})
+		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, b := r.startTurn("young", 2) // the end of a turn is in flight, and the loss happens while precept is down
+	x, b := r.startTurn("young", 2) // the backend loses the end of this turn while precept is down
 	r.deliver()
 	r.endTurn(x, b)
 	r.deliver()
@@ -210,14 +210,14 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	r.deleteSession("young")
 	r = r.restart(inFleet(&be, "four"))
 	r.wait(time.Second)
-	sameList(t, "delivered again after a stop", r.stored("young"), []string{"1 complete", "2 complete"})
-	same(t, "account", r.account(true), "4 = 4 + 0 + 0")
-	sameList(t, "failures", r.failed(), nil)
-	r.idle()
+	sameList(t, "turns delivered again after a stop", r.storedTurns("young"), []string{"1 complete", "2 complete"})
+	sameAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
+	sameList(t, "failed steps", r.failed(), nil)
+	r.checkMemoryIsFree()
 }
 
-// Delivered exchanges leave the disk when the backend has them safely: after a sync in a file of
-// its own, some seconds later in a server.
+// Delivered exchanges leave the outbox when the backend cannot lose them any more: after a sync of a local
+// database, or some seconds after a sync of a server.
 func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
@@ -231,22 +231,22 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 				}
 			})
 			for turn := range 8 {
-				r.large("s", turn+1, 16<<10)
+				r.offerLarge("s", turn+1, 16<<10)
 				r.deliver()
 			}
-			full := r.store.OutboxBytes()
-			same(t, "bytes on the disk", full > 100<<10, true)
+			before := r.store.OutboxBytes()
+			atLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
 			r.backend.failNext("sync", 1<<30, errDown)
 			r.wait(durable)
-			same(t, "bytes while nothing is synced", r.store.OutboxBytes() >= 100<<10, true)
+			atLeast(t, "bytes of the outbox while no sync succeeds", r.store.OutboxBytes(), 100<<10)
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
-				same(t, "bytes while a server may lose the row", r.store.OutboxBytes() >= 100<<10, true)
+				atLeast(t, "bytes of the outbox while a server may lose the rows", r.store.OutboxBytes(), 100<<10)
 			}
 			r.wait(durable)
-			same(t, fmt.Sprintf("bytes of %d after the data is safe", full), r.store.OutboxBytes() < full/2, true)
-			same(t, "stored exchanges after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
+			atMost(t, "bytes of the outbox after the backend is safe", r.store.OutboxBytes(), before/2-1)
+			sameAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
@@ -260,26 +260,26 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	x, b := r.startTurn("slow", 1)
 	const turns = 40
 	for i := range turns {
-		r.large("s", i+1, 16<<10)
+		r.offerLarge("s", i+1, 16<<10)
 		r.wait(time.Second)
 	}
 	r.endTurn(x, b)
 	r.deliver()
-	books := r.balancedAccount(true)
-	dropped := books.Dropped["quota"]
+	account := r.balancedAccount(true)
+	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("got %+v, want dropped >= turns / 4 and dropped <= turns - 5", books)
+		t.Fatalf("account at the limit: got %+v, want %d to %d dropped exchanges with the reason quota", account, turns/4, turns-5)
 	}
 	same(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
-	same(t, "waiting", r.store.Tally.Pending.Load(), books.Spooled)
+	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
 	r.backend.up()
 	r.wait(time.Minute)
 	r.offer("s", 100)
 	r.deliver()
-	same(t, "the oldest is there", r.stored("s")[0], "1 complete")
-	same(t, "and the newest", slices.Contains(r.stored("s"), "100 complete"), true)
-	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
-	r.idle()
+	same(t, "oldest stored turn", r.storedTurns("s")[0], "1 complete")
+	same(t, "turn 100 is stored", slices.Contains(r.storedTurns("s"), "100 complete"), true)
+	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
+	r.checkMemoryIsFree()
 }
 
 // If the outbox cannot be created, precept reports that and keeps undelivered exchanges in memory.
@@ -290,7 +290,7 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	same(t, "failures", len(r.failed()), 1)
+	same(t, "number of failed steps", len(r.failed()), 1)
 	x, b := r.startTurn("s", 1)
 	r.endTurn(x, b)
 	r.backend.failNext("write", 3, errDown)
@@ -300,19 +300,19 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 		r.wait(time.Second)
 	}
 	r.deliver()
-	same(t, "stored", len(r.stored("s")), 5)
-	r.idle()
+	same(t, "number of stored turns", len(r.storedTurns("s")), 5)
+	r.checkMemoryIsFree()
 }
 
 // A failure is reported with the step at which it happened.
 func TestFailuresNameTheirStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	checkFailures := func(what string, want ...string) {
+	checkFailures := func(event string, want ...string) {
 		t.Helper()
 		r.clock.add(5 * time.Second)
 		r.deliver()
-		sameList(t, what, r.failed(), want)
+		sameList(t, "failed steps when "+event, r.failed(), want)
 	}
 	r.offer("s", 1)
 	r.backend.failNext("sync", 1, errDown)
@@ -333,7 +333,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.deliver()
-	same(t, "at the beginning", r.store.Lag(), 0)
+	same(t, "lag before the first turn", r.store.Lag(), 0)
 	r.backend.down()
 	r.offer("s", 1)
 	r.deliver()
@@ -342,12 +342,12 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
 		t.Errorf("the lag while the backend is down is %v, want 10s to 20s", lag)
 	}
-	same(t, "bytes on the disk", r.store.OutboxBytes() > 0, true)
+	atLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
 	r.backend.up()
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	r.deliver()
-	same(t, "when the backend is back", r.store.Lag(), 0)
+	same(t, "lag after the outage", r.store.Lag(), 0)
 }
 
 // A stop reports exchanges that neither the disk nor the backend has stored.
@@ -359,16 +359,16 @@ func TestStopReportsALoss(t *testing.T) {
 	r.backend.down()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("got error %v, want errDown", err)
+		t.Errorf("Run at a stop: got error %v, want errDown", err)
 	}
-	same(t, "reported", slices.Contains(r.failed(), "stop"), true)
+	same(t, "the failed steps contain stop", slices.Contains(r.failed(), "stop"), true)
 }
 
 // While the backend is down, a tenant that floods the outbox loses its newest exchanges, and another tenant
 // still finds room.
 func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]struct {
+	for name, limit := range map[string]struct {
 		set    func(o *store.Options)
 		reason string
 	}{
@@ -377,7 +377,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; change.set(o) })
+			r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
 			r.backend.down()
 			const turns = 100
 			for i := range turns {
@@ -388,10 +388,10 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			}
 			dropped := r.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
-			same(t, "dropped ratings of the traffic: one for each dropped exchange", signals[change.reason], dropped[change.reason])
-			same(t, "the drops are reported", slices.Contains(r.failed(), string(label.StepSpool)), true)
-			if n := dropped[change.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
-				t.Fatalf("dropped %v, want %d to %d with the reason %s", dropped, turns/4, turns-5, change.reason)
+			same(t, "dropped implicit feedback, with one entry for each dropped exchange", signals[limit.reason], dropped[limit.reason])
+			same(t, "the failed steps contain spool", slices.Contains(r.failed(), string(label.StepSpool)), true)
+			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
+				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with the reason %s alone", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
 				x := exchange("another", "theirs", i+1, r.clock.now())
@@ -401,12 +401,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				}
 				r.wait(time.Second)
 			}
-			same(t, "dropped since", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped exchanges after those of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			r.backend.up()
 			r.wait(time.Minute)
 			r.offer("s", turns+1)
 			r.deliver()
-			same(t, "dropped in the end", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped exchanges after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }

@@ -45,10 +45,10 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	r.backend.up()
 	r.wait(time.Minute)
 	if !found || before > turns/3 {
-		t.Errorf("the exchange of the other tenant was delivered (%v) after %d exchanges of the backlog, want at most %d", found, before, turns/3)
+		t.Errorf("the exchange of the other tenant: got delivered during the backlog = %v, after %d exchanges, want true, after at most %d", found, before, turns/3)
 	}
 	same(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
 	same(t, "stored exchanges of the other tenant", count("another", "theirs"), 1)
 	a := r.balancedAccount(true)
-	same(t, "counted exchanges", a.Stored, int64(turns+1))
+	same(t, "Account.Stored", a.Stored, int64(turns+1))
 }

@@ -14,7 +14,10 @@ import (
 	"precept/store"
 )
 
-// failPosts makes every call fail by which a post is stored, until back.
+// Late feedback, or a late post, is posted feedback that waits in the outbox because the backend could not take the
+// post.
+
+// failPosts makes the calls that posted feedback needs fail until allowPosts.
 func (f *faulty) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
@@ -28,12 +31,12 @@ func (f *faulty) allowPosts() {
 	}
 }
 
-// parked posts feedback while the backend is away.
-func (r *rig) parked(p feedback.Post) {
+// postLate posts feedback while the backend is down, and fails the test unless the outbox keeps the post.
+func (r *rig) postLate(p feedback.Post) {
 	r.t.Helper()
 	got, err := r.store.Rate(r.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
-		r.t.Fatalf("with an unavailable backend: %+v, error %v, want parked", got, err)
+		r.t.Fatalf("Rate while the backend is down: got %+v, error %v, want parked", got, err)
 	}
 }
 
@@ -42,7 +45,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
 	r := newRig(t, nil)
-	r.played("s", picked(true))
+	r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	var all sync.WaitGroup
 	for i := range clients {
@@ -54,43 +57,43 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 		})
 	}
 	all.Wait()
-	same(t, "waiting", r.store.LatePosts(), clients)
-	same(t, "late feedback in the account", r.balancedAccount(true).LateFeedback, clients)
+	same(t, "late posts", r.store.LatePosts(), clients)
+	same(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, clients)
 	r.backend.allowPosts()
 	r.wait(3 * time.Second)
 	r.deliver()
-	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
+	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
-// Feedback waits in the outbox while the backend is away, over a restart, and counts once however
+// Feedback waits in the outbox while the backend is down, over a restart, and counts once however
 // often its client repeats it.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	e := score("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
-		r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+		r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
 	}
-	sameList(t, "files with the secret", r.spooled(secret("late")), nil)
-	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
-	same(t, "waiting", r.store.LatePosts(), 4)
-	same(t, "late feedback in the account", r.balancedAccount(true).LateFeedback, 4)
+	sameList(t, "files with the secret", r.outboxFilesWith(secret("late")), nil)
+	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
+	same(t, "late posts", r.store.LatePosts(), 4)
+	same(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, 4)
 	r.wait(3 * time.Second)
-	same(t, "waiting while the backend is away", r.store.LatePosts(), 4)
-	same(t, "lag", r.store.Lag() > 2*time.Second, true)
+	same(t, "late posts while the backend is down", r.store.LatePosts(), 4)
+	atLeast(t, "lag", r.store.Lag(), 2*time.Second+1)
 	r = r.crash(nil)
-	same(t, "waiting after a crash", r.store.LatePosts(), 4)
+	same(t, "late posts after a crash", r.store.LatePosts(), 4)
 	r.deliver()
-	same(t, "waiting after the delivery", r.store.LatePosts(), 0)
+	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
 	same(t, "lag after the delivery", r.store.Lag(), 0)
 	list, err := r.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 {
-		t.Errorf("stored: %+v, error %v, want 2 entries", list, err)
+		t.Errorf("stored feedback: got %+v, error %v, want 2 entries", list, err)
 	}
-	same(t, "reward: the latest of the rater", r.reward(id), .75)
+	same(t, "reward from the rater's newest feedback", r.reward(id), .75)
 }
 
 // Late feedback on a reply joins the session of the reply, which itself waits in the outbox.
@@ -101,38 +104,38 @@ func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	r.backend.down()
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.offer("s", 1)
-	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.parked(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
+	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
 	r.wait(2 * time.Second)
 	r = r.crash(nil)
 	r.wait(2 * time.Second)
 	same(t, "reward", r.reward(id), .7)
 }
 
-// A post that the backend never takes does not hold up the posts behind it, and is dropped after a week.
+// A post that the backend never takes does not delay the later posts, and is dropped after a week.
 func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	first, second := r.played("first", picked(true)), r.played("second", picked(true))
+	first, second := r.playOneTurn("first", picked(true)), r.playOneTurn("second", picked(true))
 	r.backend.failPosts()
-	r.parked(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
-	r.parked(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
+	r.postLate(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
+	r.postLate(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
 	r.backend.allowPosts()
 	r.backend.refused = first
 	r.wait(5 * time.Second)
-	same(t, "waiting", r.store.LatePosts(), 1)
-	same(t, "reward of the other", r.reward(second), .9)
+	same(t, "late posts", r.store.LatePosts(), 1)
+	same(t, "reward of the second session", r.reward(second), .9)
 	r.clock.add(8 * 24 * time.Hour)
 	r.run()
 	eventually(t, "the late post to be dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
-	same(t, "waiting after a week", r.store.LatePosts(), 0)
+	same(t, "late posts after a week", r.store.LatePosts(), 0)
 }
 
 // Late posts that are refused, or at which a step panics, are dropped and counted.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.playOneTurn("s", picked(true))
 	full := make([]feedback.Entry, session.MaxFeedback)
 	for i := range full {
 		full[i] = score(fmt.Sprint(i), 1, .5)
@@ -140,37 +143,37 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	if err := r.store.PostFeedback(t.Context(), tenantA, map[session.ID][]feedback.Entry{id: full}); err != nil {
 		t.Fatal(err)
 	}
-	panics := r.played("panics", picked(true))
+	panics := r.playOneTurn("panics", picked(true))
 	r.backend.failPosts()
-	r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
-	r.parked(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
-	r.parked(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
-	r.parked(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
+	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
+	r.postLate(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
+	r.postLate(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
+	r.postLate(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
 	r.backend.allowPosts()
 	r.backend.panics = panics
 	r.wait(5 * time.Second)
-	same(t, "waiting", r.store.LatePosts(), 0)
+	same(t, "late posts", r.store.LatePosts(), 0)
 	dropped := &r.store.Tally.Late
-	same(t, "dropped", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
+	same(t, "late posts dropped as full, unknown and bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
-// A post that no later attempt would take is refused at once, also while the backend is away.
+// An invalid post is refused at once while the backend is down, because no later attempt would take the post.
 func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.failPosts()
 	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
-		t.Errorf("error %v, want a WorkError", err)
+		t.Errorf("Rate with an invalid commit: got error %v, want a WorkError", err)
 	}
-	same(t, "waiting", r.store.LatePosts(), 0)
+	same(t, "late posts", r.store.LatePosts(), 0)
 }
 
-// Without room in the outbox the client learns that its feedback is not kept.
+// If the outbox has no room, Rate returns an error.
 func TestLateFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
-	r.played("s", picked(true))
+	r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	n := 0
 	for ; n < 1000; n++ {
@@ -185,26 +188,26 @@ func TestLateFeedbackIsBounded(t *testing.T) {
 	}
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
-	same(t, "waiting", r.store.LatePosts(), 0)
+	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
-// Forgotten late feedback is not in the files, and is not delivered.
+// The text of late feedback on a forgotten session leaves the outbox files, and the feedback is not delivered.
 func TestForgettingDeletesLateFeedback(t *testing.T) {
 	t.Parallel()
-	for _, whole := range []bool{false, true} {
-		t.Run(fmt.Sprint("tenant ", whole), func(t *testing.T) {
+	for _, ofTenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("tenant ", ofTenant), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
-			id := r.played("s", picked(true))
+			id := r.playOneTurn("s", picked(true))
 			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = word
-			r.parked(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+			r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
 			var err error
-			if whole {
+			if ofTenant {
 				_, err = r.store.ForgetTenant(t.Context(), tenantA)
 			} else {
 				_, err = r.store.ForgetSession(t.Context(), tenantA, "s")
@@ -212,13 +215,13 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "waiting", r.store.LatePosts(), 0)
-			sameList(t, "files with the comment", r.spooled(word), nil)
+			same(t, "late posts after the deletion", r.store.LatePosts(), 0)
+			sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
 		})
 	}
 }
 
-// Late feedback on a session that opted out is not even kept for a moment.
+// Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
@@ -230,26 +233,26 @@ func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	r.backend.failPosts()
 	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
-		t.Errorf("%+v, error %v, %d posts wait, want ignored", got, err, r.store.LatePosts())
+		t.Errorf("Rate on an opted-out session: got %+v, error %v and %d late posts, want ignored and 0", got, err, r.store.LatePosts())
 	}
 }
 
-// Forgotten late feedback that names a reply of the session, and not the session, is deleted.
+// Late feedback that names only a reply of a forgotten session is deleted.
 func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprint("stored ", known), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
-			id := r.played("s", picked(true))
-			r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+			id := r.playOneTurn("s", picked(true))
+			r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 			if known {
 				r.deliver()
 			}
 			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = word
-			r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
+			r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
@@ -259,46 +262,46 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
 				t.Fatal(err)
 			}
-			sameList(t, "files with the comment", r.spooled(word), nil)
+			sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
 			r.backend.mu.Lock()
-			asked := 0
+			lookups := 0
 			for _, op := range r.backend.calls {
 				if op == "echo" {
-					asked++
+					lookups++
 				}
 			}
 			r.backend.mu.Unlock()
-			if most := map[bool]int{false: 1, true: 3}[known]; asked > most { // the erasure looks for the post once
-				t.Errorf("the erasure asked the backend %d times for keys, want at most %d", asked, most)
+			if limit := map[bool]int{false: 1, true: 3}[known]; lookups > limit {
+				t.Errorf("the erasure looked up keys in the backend %d times, want at most %d", lookups, limit)
 			}
 		})
 	}
 }
 
-// A client that leaves says nothing about the backend: the posts of others still go to the backend.
-func TestLeavingClientDoesNotDivertOthers(t *testing.T) {
+// After the canceled post of one client, the posts of other clients still go to the backend.
+func TestCanceledPostDoesNotDivertOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.played("s", picked(true))
+	r.playOneTurn("s", picked(true))
 	r.deliver()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = r.store.Rate(ctx, tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("gone", 1, .7)})
 	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("here", 2, .7)})
 	if err != nil || got.Status != store.Joined {
-		t.Errorf("got status %q, error %v, want %s", got.Status, err, store.Joined)
+		t.Errorf("Rate after a canceled Rate: got status %q, error %v, want %s", got.Status, err, store.Joined)
 	}
 }
 
-// Every deletion empties the caches of the pages: on request, and by age.
-func TestDeletionsAreReported(t *testing.T) {
+// A deletion on request calls Hooks.Erased, which empties the caches of the pages.
+func TestForgettingCallsErased(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
 	r := newRig(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
-	r.played("s", picked(true))
+	r.playOneTurn("s", picked(true))
 	r.run()
 	if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
-		t.Errorf("a deletion on request: got %d calls, error %v, want a call", erased.Load(), err)
+		t.Errorf("ForgetSession: got %d calls of Hooks.Erased, error %v, want a call", erased.Load(), err)
 	}
 }
 
@@ -309,11 +312,11 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
-		r.note(session.EchoKeyOf(tenantA, "r:"+name), r.played(name, picked(true)))
+		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, picked(true)))
 	}
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
-	r.parked(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
+	r.postLate(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
 	var erasing, posted atomic.Bool
 	be.announced = func() { erasing.Store(true) }
 	r.backend.onCall(func(op string) {
@@ -322,34 +325,34 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 		}
 		e := score("b", 1, .7)
 		e.Comment = word
-		r.parked(feedback.Post{ResponseID: "s", Entry: e})
+		r.postLate(feedback.Post{ResponseID: "s", Entry: e})
 	})
 	r.run()
 	r.forget("s")
-	same(t, "feedback arrived during the erasure", posted.Load(), true)
-	same(t, "waiting", r.store.LatePosts(), 1)
-	sameList(t, "files with the comment", r.spooled(word), nil)
+	same(t, "feedback was posted during the erasure", posted.Load(), true)
+	same(t, "late posts after the deletion", r.store.LatePosts(), 1)
+	sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
 }
 
-// Feedback waits with the session of its reply: another replica that erased the session has deleted the keys of
-// the reply.
+// Late feedback on a reply is deleted when another replica erases the session of the reply, although that replica
+// has deleted the keys of the reply.
 func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
-	id := r.played("s", picked(true))
-	r.note(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	id := r.playOneTurn("s", picked(true))
+	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
 	e := score("a", 1, .7)
 	e.Comment = word
-	r.parked(feedback.Post{ResponseID: "resp_1", Entry: e})
+	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
 	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
-	same(t, "waiting", r.store.LatePosts(), 0)
-	sameList(t, "files with the comment", files(t, r.dir, word), nil)
+	same(t, "late posts after the deletion", r.store.LatePosts(), 0)
+	sameList(t, "files with the comment", filesWith(t, r.dir, word), nil)
 }

@@ -14,10 +14,11 @@ import (
 
 // These tests run the store as a program does: with its goroutines, in the time of a synctest bubble.
 
-// holds fails unless the backend has exactly these turns of a session, and the session's row with the turns.
-func (r *rig) holds(name string, want ...string) {
+// checkStored fails the test unless the backend has exactly these turns of a session, and a row of the session if
+// there are turns.
+func (r *rig) checkStored(name string, want ...string) {
 	r.t.Helper()
-	sameList(r.t, fmt.Sprintf("turns of %q", name), r.stored(name), want)
+	sameList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
 	_, ok := r.row(idOf(name))
 	same(r.t, fmt.Sprintf("the row of %q is there", name), ok, len(want) > 0)
 }
@@ -35,21 +36,21 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		r.playTurn("s", 1)
-		r.note(replyKey, idOf("s"))
+		r.addKey(replyKey, idOf("s"))
 		time.Sleep(durable)
-		r.holds("s", "1 complete")
-		same(t, "account", r.account(true), "1 = 1 + 0 + 0")
-		sameList(t, "the reply's session", r.sessionsOf(replyKey), []session.ID{idOf("s")})
+		r.checkStored("s", "1 complete")
+		sameAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
+		sameList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{idOf("s")})
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
-			t.Errorf("got healthy %v, lag %v, %d written, %d waiting, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
+			t.Errorf("got Healthy %v, Lag %v, Tally.Exchanges %d, Tally.Pending %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
 		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
-			t.Errorf("the list: got %+v, error %v, want session s", list.Sessions, err)
+			t.Errorf("Browse: got sessions %+v, error %v, want session s alone", list.Sessions, err)
 		}
 		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("the transcript: got %s, error %v, want the words of the user and the reply", text, err)
+			t.Errorf("Transcript: got %s, error %v, want the words of the user and of the reply", text, err)
 		}
 	})
 }
@@ -68,19 +69,19 @@ func TestStopWritesEverything(t *testing.T) {
 		t.Error(err)
 	}
 	<-r.store.Drained()
-	same(t, "waiting", r.store.Tally.Pending.Load(), 0)
-	same(t, "account", textOf(r.balancedAccount(false)), "700 = 700 + 0 + 0")
+	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
+	sameAccount(t, "account", equation(r.balancedAccount(false)), "700 = 700 + 0 + 0")
 	r = r.restart(nil)
 	for i := range n {
-		r.holds(fmt.Sprint("s", i), "1 complete")
+		r.checkStored(fmt.Sprint("s", i), "1 complete")
 	}
 	entries, err := r.backend.Feedback(t.Context(), tenantA, idOf("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
-		t.Errorf("the feedback on the first session is %+v, want the entry f: %v", entries, err)
+		t.Errorf("feedback on session s0: got %+v, error %v, want the entry f", entries, err)
 	}
 }
 
-// A turn in flight at a kill becomes a stub at the next start, exactly once for any number of
+// A turn in progress at a kill becomes a stub at the next start, exactly once for any number of
 // kills. Turns that had ended are complete.
 func TestKillLeavesStubs(t *testing.T) {
 	t.Parallel()
@@ -89,23 +90,23 @@ func TestKillLeavesStubs(t *testing.T) {
 		r.playTurn("s", 1)
 		x, b := r.startTurn("s", 2)
 		time.Sleep(durable)
-		same(t, "account", r.account(true), "2 = 1 + 1 + 0")
+		sameAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
 		for next, i := r, 0; i < 2; i++ {
 			next = next.crash(nil)
-			same(t, "account before the start", textOf(next.balancedAccount(false)), "2 = 1 + 0 + 1")
+			sameAccount(t, "account before the start", equation(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
 			time.Sleep(durable)
-			next.holds("s", "1 complete", "2 incomplete")
-			same(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
+			next.checkStored("s", "1 complete", "2 incomplete")
+			sameAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
 		r.endTurn(x, b) // the killed process, which the test cannot stop, ends the turn
 		time.Sleep(durable)
-		r.holds("s", "1 complete", "2 complete")
+		r.checkStored("s", "1 complete", "2 complete")
 	})
 }
 
-// A forgotten session leaves memory, the write-ahead files and the database, and a request in
-// flight does not restore any part of the session. The account does not change.
+// A forgotten session leaves memory, the outbox files and the database, and a request in
+// progress does not restore any part of the session. The account does not change.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *rig) (int, error){
@@ -124,18 +125,18 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
 					t.Errorf("another tenant forgot %d sessions, error %v, want 0 and no error", n, err)
 				}
-				if len(files(t, r.dir, word)) == 0 {
+				if len(filesWith(t, r.dir, word)) == 0 {
 					t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
 				}
 				if n, err := forget(r); n != 1 || err != nil {
 					t.Errorf("forgot %d sessions, error %v, want 1 and no error", n, err)
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
-				sameList(t, "files that hold the word", files(t, r.dir, word), nil)
+				sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
 				r.endTurn(x, b)
 				time.Sleep(durable)
-				r.holds("s")
-				sameList(t, "files that hold the word, after the request", files(t, r.dir, word), nil)
+				r.checkStored("s")
+				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, word), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("the transcript of a forgotten session: got error %v, want store.ErrNoSession", err)
 				}
@@ -145,18 +146,18 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				time.Sleep(time.Second)
 				r.playTurn("s", 1) // a new session with the same name
 				time.Sleep(durable)
-				r.holds("s", "1 complete")
+				r.checkStored("s", "1 complete")
 				if err := r.drain(); err != nil {
 					t.Error(err)
 				}
-				same(t, "account", textOf(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
+				sameAccount(t, "account", equation(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
 			})
 		})
 	}
 }
 
-// While the backend is away, turns wait on the disk, and none is refused; afterwards each turn is
-// stored once.
+// While the backend is down, turns wait in the outbox, and no turn is refused. After the outage each turn
+// is stored once.
 func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,18 +167,18 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 			r.playTurn("s", turn)
 			time.Sleep(durable)
 		}
-		r.holds("s")
-		same(t, "account", r.account(true), "3 = 0 + 3 + 0")
+		r.checkStored("s")
+		sameAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
 		if r.store.Healthy() || r.store.Lag() < durable || r.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: got healthy %v, lag %v, %d write errors, want false, at least %v, some", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durable)
+			t.Errorf("during the outage: got Healthy %v, Lag %v, Tally.WriteErrors %d, want false, at least %v, more than 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durable)
 		}
 		r.backend.up()
 		time.Sleep(durable)
-		r.holds("s", "1 complete", "2 complete", "3 complete")
-		same(t, "account", r.account(true), "3 = 3 + 0 + 0")
+		r.checkStored("s", "1 complete", "2 complete", "3 complete")
+		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 		if !r.store.Healthy() || r.store.Lag() != 0 {
-			t.Errorf("after the outage: got healthy %v, lag %v, want true, 0", r.store.Healthy(), r.store.Lag())
+			t.Errorf("after the outage: got Healthy %v, Lag %v, want true, 0", r.store.Healthy(), r.store.Lag())
 		}
-		r.idle()
+		r.checkMemoryIsFree()
 	})
 }

@@ -29,7 +29,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	})
 	r.deliver()
 	r.deliver()
-	same(t, "turns", r.restart(nil).turnsOf(id), 9)
+	same(t, "turns after a restart", r.restart(nil).turnsOf(id), 9)
 }
 
 // Counts are written with a decision, within a second, and at the stop.
@@ -41,22 +41,22 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 	r.deliver()
 	r.change(id, store.Counted, nextTurn)
 	r.deliver()
-	same(t, "at once", r.rowTurns(id), 1)
+	same(t, "stored turns right after a count", r.rowTurns(id), 1)
 	r.wait(time.Second)
-	same(t, "after a second", r.rowTurns(id), 2)
+	same(t, "stored turns a second after a count", r.rowTurns(id), 2)
 	r.change(id, store.Counted, nextTurn)
 	r.change(id, store.Decided, nextTurn)
 	r.deliver()
-	same(t, "with a decision", r.rowTurns(id), 4)
+	same(t, "stored turns after a decision", r.rowTurns(id), 4)
 	r.wait(time.Second)
 	r.change(id, store.Unchanged, nextTurn)
 	r.wait(time.Second)
-	same(t, "unchanged", r.rowTurns(id), 4)
+	same(t, "stored turns after no change", r.rowTurns(id), 4)
 	r.change(id, store.Counted, nextTurn)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "at the stop", r.rowTurns(id), 6)
+	same(t, "stored turns after the stop", r.rowTurns(id), 6)
 }
 
 func TestMemoryForExchangesIsBounded(t *testing.T) {
@@ -66,37 +66,37 @@ func TestMemoryForExchangesIsBounded(t *testing.T) {
 		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size})
 	}
 	for i, want := range []bool{true, true, false} {
-		same(t, fmt.Sprint("turn ", i), offer(i+1, 100), want)
+		same(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
 	}
-	same(t, "a small one", offer(4, 50), true)
-	same(t, "dropped", r.store.Tally.DroppedFull.Load(), 1)
+	same(t, "Offer of the last 50 free bytes", offer(4, 50), true)
+	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
 	r.backend.failNext("write", 1, errDown)
 	r.deliver()
-	same(t, "while a write is repeated", offer(5, 1), false)
+	same(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
 	r.wait(time.Second)
-	r.idle()
+	r.checkMemoryIsFree()
 }
 
-// The queue holds some thousand turns and no more, whatever their size.
+// The queue holds at least 5000 and less than 20,000 turns, however small the turns are.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	const most = 20_000
+	const maxTurns = 20_000
 	n := 0
-	for ; n < most && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
+	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
 	}
-	if n < 5000 || n == most {
-		t.Errorf("the queue accepted %d turns, want 5000 to %d", n, most-1)
+	if n < 5000 || n == maxTurns {
+		t.Errorf("the queue accepted %d turns, want 5000 to %d", n, maxTurns-1)
 	}
-	same(t, "dropped", r.store.Tally.DroppedFull.Load(), 1)
-	same(t, "pending", r.store.Tally.Pending.Load(), int64(n))
+	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
+	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
 	r.deliver()
-	same(t, "stored", r.exchanges(idOf("s")), n)
-	same(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
-	r.idle()
+	same(t, "stored exchanges", r.exchanges(idOf("s")), n)
+	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
+	r.checkMemoryIsFree()
 }
 
-// Many large turns that end at once are stored once, and none of them counts as a turn in flight.
+// Many large turns that end at once are stored once, and none is stored as a stub.
 func TestBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
@@ -106,28 +106,28 @@ func TestBurstIsStoredOnce(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
 	}
 	r.deliver()
-	same(t, "stored", r.exchanges(idOf("s")), n)
-	same(t, "account", r.account(true), "10 = 10 + 0 + 0")
-	r.idle()
+	same(t, "stored exchanges", r.exchanges(idOf("s")), n)
+	sameAccount(t, "account", r.account(true), "10 = 10 + 0 + 0")
+	r.checkMemoryIsFree()
 }
 
 // The backend gets a batch every DeliverEvery, and earlier when there are many turns or bytes.
 func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 	t.Parallel()
-	for what, size := range map[string]struct {
+	for name, size := range map[string]struct {
 		turns int
 		bytes int64
-		now   bool
+		early bool
 	}{
 		"few turns":  {2, 100, false},
 		"many turns": {3000, 1, true},
 		"many bytes": {2, 3 << 20, true},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := runRig(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
-				r.offer("first", 1) // the pause begins
+				r.offer("first", 1) // is delivered, and the pause of DeliverEvery begins
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
 					r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
@@ -135,12 +135,12 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				time.Sleep(time.Second)
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
-				if n := r.exchanges(idOf("s")); n > 0 != size.now {
-					t.Errorf("%d of %d turns are delivered early, want some: %t", n, size.turns, size.now)
+				if n := r.exchanges(idOf("s")); n > 0 != size.early {
+					t.Errorf("%d of %d turns are delivered before DeliverEvery, want some = %t", n, size.turns, size.early)
 				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)
-				same(t, "delivered in time", r.exchanges(idOf("s")), size.turns)
+				same(t, "stored exchanges after DeliverEvery", r.exchanges(idOf("s")), size.turns)
 			})
 		})
 	}
@@ -155,8 +155,8 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
 	r.deliver()
-	same(t, "written", r.store.Tally.Exchanges.Load(), 4)
-	same(t, "of them incomplete", r.store.Tally.Incomplete.Load(), 3)
+	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 4)
+	same(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
 // Drained is closed once, also when Run is called again.
@@ -169,8 +169,8 @@ func TestDrainedIsClosedOnce(t *testing.T) {
 	<-r.store.Drained()
 }
 
-// A stop without a backend reports the error, and leaves the turns counted as waiting.
-func TestStopWithoutABackendReports(t *testing.T) {
+// A stop while the backend is down returns the error, and counts the undelivered turns as spooled.
+func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
@@ -178,10 +178,10 @@ func TestStopWithoutABackendReports(t *testing.T) {
 	r.deliver()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("got error %v, want errDown", err)
+		t.Errorf("Run at a stop: got error %v, want errDown", err)
 	}
-	same(t, "pending", r.store.Tally.Pending.Load(), 2)
-	same(t, "account", textOf(r.balancedAccount(false)), "2 = 0 + 2 + 0")
+	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
+	sameAccount(t, "account", equation(r.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
 func TestPanicLosesOneTurn(t *testing.T) {
@@ -191,38 +191,38 @@ func TestPanicLosesOneTurn(t *testing.T) {
 	r.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
 	r.offer("s", 2)
 	r.deliver()
-	sameList(t, "reported", r.failed(), []string{"panic record"})
-	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
-	same(t, "written", r.store.Tally.Exchanges.Load(), 2)
-	r.idle()
+	sameList(t, "failed steps", r.failed(), []string{"panic record"})
+	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
+	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	r.checkMemoryIsFree()
 }
 
-// panickingExchange makes every step on one exchange panic.
+// panickingExchange panics before every step on one exchange.
 type panickingExchange struct {
-	exchange string
-	met      atomic.Int64
+	exchange string // id
+	panics   atomic.Int64
 }
 
 // before panics at one exchange, and counts the panics.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
-		p.met.Add(1)
+		p.panics.Add(1)
 		panic("poison mara@example.com")
 	}
 }
 
-// An exchange at which a step panics is the only loss, while the store records and after a crash.
-// The exchange is set aside with a mark that contains no personal data.
+// Only the exchange at which a step panics is lost, while the store records and after a crash. The mark
+// of the exchange contains no personal data.
 func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
 			p := &panickingExchange{exchange: exchange(tenantA, "s", 3, time.Time{}).ID}
-			with := func(o *store.Options) { o.Hooks.Before = p.before }
+			withPanic := func(o *store.Options) { o.Hooks.Before = p.before }
 			r := newRig(t, nil)
 			if !crash {
-				r = newRig(t, with)
+				r = newRig(t, withPanic)
 			}
 			r.backend.failNext("write", 1000, errDown)
 			for turn := 1; turn <= 5; turn++ {
@@ -230,27 +230,27 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 				r.deliver()
 			}
 			if crash {
-				r = r.restart(with)
+				r = r.restart(withPanic)
 			} else {
 				r.backend.up()
 			}
 			r.wait(2 * time.Second)
-			sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
-			same(t, "met", p.met.Load(), 1)
-			same(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
-			r.idle()
+			sameList(t, "stored turns", r.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
+			same(t, "panics at the exchange", p.panics.Load(), 1)
+			sameAccount(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
+			r.checkMemoryIsFree()
 			if err := r.drain(); err != nil {
 				t.Fatal(err)
 			}
 			if m := r.marks(); !crash && (len(m) != 1 || m[0].Exchange != p.exchange) {
-				t.Errorf("got the marks %+v, want one of exchange %s", m, p.exchange)
+				t.Errorf("marks of exchanges set aside: got %+v, want one of exchange %s", m, p.exchange)
 			}
-			sameList(t, "files that hold the address", files(t, r.dir, "mara@example.com"), nil)
+			sameList(t, "files that hold the address", filesWith(t, r.dir, "mara@example.com"), nil)
 		})
 	}
 }
 
-// marks returns the sessions and exchanges set aside.
+// marks returns the marks of sessions and exchanges at which a step panicked.
 func (r *rig) marks() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.backend.backend.(interface {
@@ -262,7 +262,7 @@ func (r *rig) marks() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry is a backend that panics when it deletes expired rows.
+// panickingExpiry is a backend that panics at each deletion by age, and at its first deletion of old early feedback.
 type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64
@@ -290,7 +290,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 			o.Backend, o.Retention = be, 10*time.Hour
 		})
 		for n := range int64(3) {
-			eventually(t, "a try of the closing", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
+			eventually(t, "the next attempt of the retention", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
 			r.clock.add(10 * time.Minute)
 		}
 		id := r.beginSession(tenantA, "late", picked(true))
@@ -298,7 +298,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 		r.endTurn(x, b)
 		eventually(t, "the turn to be stored", func() bool { return r.exchanges(id) == 1 })
 		if got := r.failed(); !slices.Contains(got, "panic retain") {
-			t.Errorf("got the failures %v, want one with: panic retain", got)
+			t.Errorf("failed steps: got %v, want panic retain among them", got)
 		}
 	})
 }

@@ -62,30 +62,30 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	r.postFeedback(tenantA, id, e)
 	e = score("b", 2, 1)
 	e.Comment = secret("park")
-	r.post(tenantA, replyKey, e)
-	r.age()
+	r.postByKey(tenantA, replyKey, e)
+	r.closeSessions()
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the name in memory is the client's", ses.Record.Identity.Name, name)
+	same(t, "name of the session in memory", ses.Record.Identity.Name, name)
 	check := func(when string, text []byte) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: the text holds the secret of %s, want no secret: %q", when, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: the text holds the secret of the place %s, want no secret: %q", when, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
-			t.Errorf("%s: the disk holds the address amy@example.com", when)
+			t.Errorf("%s: the text holds the address amy@example.com, want no address", when)
 		}
 	}
 	check("while the session is open", contents(t, r.dir))
 	check("read back", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
-		t.Error("the stored text lacks the harmless words: Paint the shed")
+		t.Error("the stored text lacks the words Paint the shed, which are no secret")
 	}
 	if r.store.Tally.Redactions.Load() == 0 {
-		t.Error("got 0 counted redactions, want some")
+		t.Error("Tally.Redactions: got 0, want more")
 	}
 	r.kill()
 	check("after the stop", contents(t, r.dir))
@@ -102,7 +102,7 @@ func (r *rig) readBack(id session.ID) []byte {
 	fb, err := r.backend.Feedback(r.t.Context(), tenantA, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
-		for _, s := range built(tenantA, id, ex, fb) {
+		for _, s := range samplesOf(tenantA, id, ex, fb) {
 			all = append(all, s)
 		}
 	}
@@ -113,8 +113,8 @@ func (r *rig) readBack(id session.ID) []byte {
 	return text
 }
 
-// Placeholders are numbered once per session: two addresses of two turns stay two, and after a restart
-// no number is used for a second address.
+// Each address of a session has its own number, in all turns. After a restart no number is used for a
+// second address.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -137,7 +137,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	}
 	offerReply(1, "amy@example.com")
 	offerReply(2, "bob@example.com or amy@example.com")
-	same(t, "replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
+	same(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
 	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
 		t.Fatal("no session after the restart")
@@ -145,36 +145,36 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 		r.store.Release(ses, store.Decided)
 	}
 	offerReply(3, "eve@example.com")
-	same(t, "replies after the restart", replies()[2], "[REDACTED:email:3]")
+	same(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
 }
 
 // Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.playOneTurn("s", picked(true))
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	storedFeedback := func() feedback.Entry {
 		t.Helper()
 		list, err := r.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(list) == 0 {
-			t.Fatalf("got list %+v, error %v, want no error and a list with entries", list, err)
+			t.Fatalf("stored feedback: got %+v, error %v, want entries and no error", list, err)
 		}
 		return list[len(list)-1]
 	}
 	r.postFeedback(tenantA, id, e)
 	first := storedFeedback()
-	same(t, "comment", first.Comment, "ask [REDACTED:email:1]")
-	same(t, "hash", first.Hash, first.ContentHash())
+	same(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
+	same(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
 	r.store.Touched()
 	r.postFeedback(tenantA, id, e)
-	same(t, "hash of the same post", storedFeedback().Hash, first.Hash)
-	same(t, "the same post is news", len(r.store.Touched()), 0)
+	same(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
+	same(t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
 	r.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
 	r.postFeedback(tenantA, id, e)
-	same(t, "comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
+	same(t, "stored comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
 }
 
 // A turn that names an opted-out path, in a call or in the call of a result, is not kept.
@@ -206,25 +206,25 @@ func TestOptOutByPath(t *testing.T) {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
 			}
 			r.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
-			r.age()
-			same(t, "closed sessions", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
+			r.closeSessions()
+			same(t, "counter closed", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
 			want, counted := 0, int64(1)
 			if c.kept {
 				want, counted = 1, 0
 			}
-			same(t, "kept", r.exchanges(id), want)
+			same(t, "stored exchanges", r.exchanges(id), want)
 			same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(r.readBack(id)))
-			same(t, "its text", strings.Contains(text, "zebra"), c.kept)
+			same(t, "the stored text has the word zebra", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
 				t.Errorf("the stored text holds the path .env, want no path: %s", text)
 			}
-			r.idle()
+			r.checkMemoryIsFree()
 		})
 	}
 }
 
-// Without learning, sessions are counted, and no sample is made.
+// If ContentOptions.Keep is false, sessions are counted, and no sample is made.
 func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Content.Keep = false })
@@ -232,11 +232,11 @@ func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	r.deliver()
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.backend.takeCalls()
-	r.age()
+	r.closeSessions()
 	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
 			t.Error("samples were written without learning")
 		}
 	}
-	same(t, "rewarded", r.counter("", "rewarded"), 1)
+	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }

@@ -27,64 +27,65 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 			want := 0
 			for i := range n {
 				name := fmt.Sprint("s", i)
-				r.note(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, picked(true)))
+				r.addKey(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, picked(true)))
 				r.offer(name, 1, 2)
 				want += 2
 				r.deliver()
-				same(t, "healthy", r.store.Healthy(), false)
-				same(t, "pending", r.store.Tally.Pending.Load(), int64(want))
+				same(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
+				same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
 				r.deliver() // during the pause
-				same(t, "errors", r.store.Tally.WriteErrors.Load(), int64(i+1))
+				same(t, "Tally.WriteErrors during the pause", r.store.Tally.WriteErrors.Load(), int64(i+1))
 				r.clock.add(time.Second)
 			}
 			r.deliver()
-			same(t, "healthy again", r.store.Healthy(), true)
-			same(t, "written", r.store.Tally.Exchanges.Load(), int64(want))
+			same(t, "Store.Healthy after a successful write", r.store.Healthy(), true)
+			same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
-				same(t, "turns in the database", r.exchanges(idOf(name)), 2)
+				same(t, "stored exchanges of a session", r.exchanges(idOf(name)), 2)
 				_, ok := r.row(idOf(name))
-				same(t, "the session's row", ok, true)
-				sameList(t, "echo", r.sessionsOf(key), []session.ID{idOf(name)})
+				same(t, "the session has a row", ok, true)
+				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
 			}
-			r.idle()
+			r.checkMemoryIsFree()
 		})
 	}
 }
 
-// invalid offers an exchange that no backend can store.
-func (r *rig) invalid(turn int) {
+// offerInvalid offers an exchange that no backend can store.
+func (r *rig) offerInvalid(turn int) {
 	x := exchange(tenantA, "s", turn, r.clock.now())
 	x.Session = "no session"
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-// An invalid exchange is dropped, and its batch is stored.
+// An invalid exchange is dropped, and the other content of its batch is stored.
 func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.note(replyKey, id)
+	r.addKey(replyKey, id)
 	r.offer("s", 1)
-	r.invalid(2)
+	r.offerInvalid(2)
 	r.offer("s", 3)
 	r.deliver()
-	same(t, "in the database", r.exchanges(id), 2)
-	same(t, "written", r.store.Tally.Exchanges.Load(), 2)
-	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
+	same(t, "stored exchanges", r.exchanges(id), 2)
+	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
 	_, ok := r.row(id)
-	same(t, "the session's row", ok, true)
-	same(t, "the echo", len(r.sessionsOf(replyKey)), 1)
-	sameList(t, "reported", r.failed(), []string{"write"})
-	r.idle()
+	same(t, "the session has a row", ok, true)
+	same(t, "sessions of the key", len(r.sessionsOf(replyKey)), 1)
+	sameList(t, "failed steps", r.failed(), []string{"write"})
+	r.checkMemoryIsFree()
 }
 
-// A backend that fails while the store looks for the invalid exchange loses and doubles nothing.
-func TestInvalidExchangeDuringAFailure(t *testing.T) {
+// If the backend fails while the store writes exchanges one by one to find the invalid exchange, each other exchange
+// is stored once.
+func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
-	r.invalid(1)
+	r.offerInvalid(1)
 	r.offer("s", 2, 3)
 	writes := 0
 	r.backend.onCall(func(string) {
@@ -94,12 +95,12 @@ func TestInvalidExchangeDuringAFailure(t *testing.T) {
 	})
 	r.deliver()
 	r.backend.onCall(nil)
-	same(t, "pending", r.store.Tally.Pending.Load(), 3)
+	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 3)
 	r.wait(time.Second)
-	same(t, "in the database", r.exchanges(id), 2)
-	same(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
-	same(t, "written", r.store.Tally.Exchanges.Load(), 2)
-	r.idle()
+	same(t, "stored exchanges", r.exchanges(id), 2)
+	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	r.checkMemoryIsFree()
 }
 
 // An invalid exchange in the batch of a forgotten exchange is not counted as stored.
@@ -110,15 +111,15 @@ func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
 	gone := r.beginSession(tenantA, "gone", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("gone", 1)
-	r.invalid(1)
+	r.offerInvalid(1)
 	r.offer("s", 2)
 	r.deliver()
 	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
-	same(t, "feedback of the forgotten session", r.exchanges(gone), 0)
-	same(t, "written", r.store.Tally.Exchanges.Load(), 1)
-	same(t, "dropped", r.store.Tally.DroppedBad.Load(), 1)
-	same(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+	same(t, "stored exchanges of the forgotten session", r.exchanges(gone), 0)
+	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 1)
+	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
+	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
 // Without a writable data directory, sessions live in memory, exchanges are counted as dropped, and
@@ -128,12 +129,12 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		id := r.beginSession(tenantA, "s", picked(true))
-		r.note(replyKey, id)
+		r.addKey(replyKey, id)
 		r.offer("s", 1, 2)
 		r.deliver()
-		same(t, "dropped", r.store.Tally.DroppedReadOnly.Load(), 2)
-		same(t, "written", r.store.Tally.Exchanges.Load(), 0)
-		same(t, "healthy", r.store.Healthy(), false)
+		same(t, "Tally.DroppedReadOnly", r.store.Tally.DroppedReadOnly.Load(), 2)
+		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 0)
+		same(t, "Store.Healthy", r.store.Healthy(), false)
 		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("feedback in a volatile store: got error %v, want store.ErrVolatile", err)
 		}
@@ -145,12 +146,12 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		}
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
-		same(t, "failures", len(r.failed()), 0)
+		same(t, "number of failed steps", len(r.failed()), 0)
 		r.clock.add(24 * time.Hour) // the session is in memory only
 		time.Sleep(time.Second)
-		same(t, "in use", r.store.Sessions(), 1)
-		same(t, "turns", r.turnsOf(id), 1)
-		r.idle()
+		same(t, "sessions in memory", r.store.Sessions(), 1)
+		same(t, "turns of the session", r.turnsOf(id), 1)
+		r.checkMemoryIsFree()
 	})
 }
 
@@ -165,10 +166,10 @@ func TestVolatileRefusesWrites(t *testing.T) {
 		"park": v.Park(ctx, tenantA, 1, score("a", 1, 1)), "raise": v.Raise(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("%s: got %v, want error store.ErrVolatile", name, err)
+			t.Errorf("%s in a volatile store: got error %v, want store.ErrVolatile", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("Settle in a volatile store: got %v, error %v, want three refusals", done, err)
+		t.Errorf("Settle in a volatile store: got %v, error %v, want three times false", done, err)
 	}
 }

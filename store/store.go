@@ -223,7 +223,7 @@ func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 // the next delivery in other replicas.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like Note, for the keys of a request whose exchange is not judged yet: the keys are
+// HoldKeys is like AddEchoes, for the keys of a request whose exchange is not judged yet: the keys are
 // written after ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
