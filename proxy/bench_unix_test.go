@@ -22,7 +22,7 @@ func BenchmarkTurn(b *testing.B) {
 		name, method, path, list string
 		stream                   bool
 	}{
-		{name: "passed-on", method: http.MethodGet, path: "/v1/models"},
+		{name: "forwarded", method: http.MethodGet, path: "/v1/models"},
 		{name: "chat-1KB", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 1)},
 		{name: "chat-100KB", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 150)},
 		{name: "stream", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 1), stream: true},
@@ -54,7 +54,7 @@ func BenchmarkTurn(b *testing.B) {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, req)
 				if w.Code != http.StatusOK {
-					b.Fatalf("got status %d, Body %+v, want status 200", w.Code, w.Body)
+					b.Fatalf("got status %d, body %s, want status 200", w.Code, w.Body)
 				}
 			}
 			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")

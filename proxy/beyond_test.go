@@ -32,8 +32,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnsOf returns the items that a turn adds to a conversation, with results of the given size.
-func turnsOf(path string, n, size int) string {
+// itemsOfTurn returns the items that turn n adds to a conversation: a call, and its result of size bytes.
+func itemsOfTurn(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
 	case "/v1/messages":
@@ -44,7 +44,7 @@ func turnsOf(path string, n, size int) string {
 	return fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]},{"role":"tool","tool_call_id":"call_%[1]d","content":"%[2]s"}`, n, out)
 }
 
-// replyWithCall returns the reply with the call of turn n.
+// replyWithCall returns the model's reply with the tool call of turn n.
 func replyWithCall(path string, n int) string {
 	switch path {
 	case "/v1/messages":
@@ -56,8 +56,8 @@ func replyWithCall(path string, n int) string {
 }
 
 // A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its
-// first turn at its place, byte for byte, while its body is accepted. The log reports the limit
-// once. New words get no lesson any more.
+// first turn at its place, byte for byte. The log reports the limit once. New words of the user get
+// no lesson.
 func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
@@ -72,7 +72,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 					maps.Copy(all, flags)
 					var log lockedBuffer
 					r := newRig(t, up, "", bookOf(t, "one: alpha", "two: beta"), all)
-					r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))
+					r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 					key := map[string]string{"/v1/responses": "input"}[path]
 					if key == "" {
 						key = "messages"
@@ -85,22 +85,22 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						if strings.Count(got, "- [one]") != 1 {
 							t.Fatalf("turn %d of %d bytes has %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
-						if open := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(open, before) {
-							t.Fatalf("the list of turn %d is not a prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, open)
+						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
+							t.Fatalf("the list of turn %d is not a prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, unclosed)
 						} else {
-							before = open
+							before = unclosed
 						}
-						list += turnsOf(path, n, 3000)
+						list += itemsOfTurn(path, n, 3000)
 					}
 					r.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
 					if got := string(up.last(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
-						t.Error("a request beyond the limit got another lesson, or lost its own")
+						t.Errorf("a request beyond the limit reached the upstream as %.600s, want lesson one once and not lesson two", got)
 					}
 					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
-						t.Errorf("the crossing was logged %d times: %s, want 1", n, log.String())
+						t.Errorf("the log reports the limit %d times, want 1: %s", n, log.String())
 					}
-					if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("%v requests were counted, want at least 2", n)
+					if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
+						t.Errorf("%v requests are counted as uninspected by %s, want at least 2", n, limit)
 					}
 				})
 			}
@@ -108,27 +108,28 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 	}
 }
 
-// A long request of an unknown conversation is forwarded unchanged, begins no session, and is counted.
-func TestLongRequestOfAnUnknownConversation(t *testing.T) {
+// A request beyond limits.inspect_bytes of an unknown conversation is forwarded unchanged, begins no session, and is
+// counted.
+func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
-	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnsOf(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
+	sent := `{"messages":[{"role":"user","content":"do alpha"}` + itemsOfTurn(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
 	res, _ := r.send(t, "POST", chatPath, nil, sent)
 	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
 		t.Errorf("a request beyond the limit has session %q, want none; its body is changed: %t, want false", res.Header.Get("Precept-Session"), got != sent)
 	}
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("%v requests were counted, want 1", n)
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+		t.Errorf("%v requests are counted as uninspected by size, want 1", n)
 	}
-	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged at the end, want 0", n)
+	if n := r.bodyBytes(); n != 0 {
+		t.Errorf("%d bytes of request bodies are in flight after the request, want 0", n)
 	}
 }
 
-// A compressed conversation beyond the limit keeps its block as well.
-func TestCompressedConversationBeyondTheLimit(t *testing.T) {
+// A compressed conversation that grows beyond limits.inspect_bytes keeps the block of its first turn.
+func TestCompressedConversationBeyondTheLimitKeepsItsBlock(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()
@@ -140,6 +141,6 @@ func TestCompressedConversationBeyondTheLimit(t *testing.T) {
 		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
 			t.Fatalf("turn %d has %d blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
-		list += turnsOf(chatPath, n, 9000)
+		list += itemsOfTurn(chatPath, n, 9000)
 	}
 }

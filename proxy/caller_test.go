@@ -11,9 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// A conversation whose first words are in the tool call of a live session is a sub-agent and shares the draws of the
-// session. A repeated task, a task of two sessions, and sessions that opt out tie no sub-agent.
-func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
+// A conversation whose first words are in a tool call of a live session is a sub-agent: its unit of randomisation is
+// that session, with the same lessons. A task that two sessions gave, or that an opted-out session gave, links no
+// sub-agent.
+func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -37,8 +38,8 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {
-			if held := r.Parts().Store.Resident(id); held != nil {
-				defer r.Parts().Store.Release(held, 0)
+			if held := r.Options().Store.Resident(id); held != nil {
+				defer r.Options().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}
 		}
@@ -49,9 +50,9 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
-		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
-		if again.Unit.ID != "" {
-			t.Fatalf("the unit of a repeated task is %q, want none", again.Unit.ID)
+		repeated, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
+		if repeated.Unit.ID != "" {
+			t.Fatalf("the unit of a second session with an equal task is %q, want none", repeated.Unit.ID)
 		}
 		h := http.Header{}
 		if i%2 > 0 {
@@ -65,9 +66,9 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
 		}
-		sub, same := send("You search.", question, h)
-		if sub.Unit.ID != lead.Identity.ID.String() || arm != same {
-			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit.ID, lead.Identity.ID, arm, same)
+		sub, subArm := send("You search.", question, h)
+		if sub.Unit.ID != lead.Identity.ID.String() || arm != subArm {
+			t.Errorf("case %d: the sub-agent has the unit %q and the lessons %s, want the unit %s and the lessons %s of its caller", i, sub.Unit.ID, subArm, lead.Identity.ID, arm)
 		}
 		arms[arm]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
@@ -76,10 +77,10 @@ func TestSubAgentOfAToolCallDrawsThroughItsCaller(t *testing.T) {
 			t.Errorf("the unit of a sub-agent of a session that opted out is %q, want none", silent.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("an unrequested task has the unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
+			t.Errorf("a task of no tool call has the unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(arms) < 2 {
-		t.Errorf("all sessions have the arms %v, want at least 2 different arms", arms)
+		t.Errorf("the callers have the injected and withheld lessons %v, want at least 2 different outcomes", arms)
 	}
 }

@@ -24,13 +24,13 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 	}
 	for name, k := range map[string]struct {
 		steps []step
-		again string // words of the last step, which match their own lesson
+		last  string // marker of the lesson that the words of the last step match; "": none
 	}{
 		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
-		"handed over":              {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, again: "[two]"},
-		"handed over and back":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, again: "[two]"},
-		"two that take turns":      {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, again: "[two]"},
+		"another agent":            {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, last: "[two]"},
+		"another agent and back":   {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
+		"two agents alternate":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
 		"no tools at the end":      {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
 		"a question without tools": {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
 	} {
@@ -43,7 +43,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}
-				_, _ = io.WriteString(w, whole(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
+				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
 			})
 			r := newRig(t, up, "", bookOf(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj
@@ -65,7 +65,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 				res, _ := r.send(t, "POST", chatPath, nil, string(text))
 				got := string(up.last(t).body)
 				if c := strings.Count(got, "[one]"); c != 1 {
-					t.Errorf("step %d: %d blocks: %s, want 1", i, c, got)
+					t.Errorf("step %d: the upstream got lesson one %d times, want 1: %s", i, c, got)
 				}
 				var sent struct{ Messages []json.RawMessage }
 				_ = json.Unmarshal([]byte(got), &sent)
@@ -79,8 +79,8 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 				} else {
 					session = name
 				}
-				if i == len(k.steps)-1 && k.again != "" && strings.Count(got, k.again) != 1 {
-					t.Errorf("the last step is %s at the upstream, want lesson %s once", got, k.again)
+				if i == len(k.steps)-1 && k.last != "" && strings.Count(got, k.last) != 1 {
+					t.Errorf("the last step is %s at the upstream, want lesson %s once", got, k.last)
 				}
 			}
 		})

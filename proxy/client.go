@@ -26,7 +26,7 @@ type clientWriter struct {
 	now         func() time.Time
 	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
-	dialect     wire.Dialect // dialect of a rewritten path; wire.None for other paths
+	dialect     wire.Dialect // dialect of an inspected path; wire.None for other paths
 	code        int          // 0: no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
 	atEndpoint  bool         // an endpoint of precept answers, not the upstream
@@ -89,8 +89,8 @@ func (w *clientWriter) end() {
 type clientBody struct {
 	io.ReadCloser
 	w           *clientWriter
-	deadlineSet time.Time // when the read deadline was last set
-	ended       atomic.Pointer[error]
+	deadlineSet time.Time             // when the read deadline was last set
+	ended       atomic.Pointer[error] // first error of Read; io.EOF after the whole body
 }
 
 // receive bounds the body of a request. receive returns a copy of the request: the server looks at
@@ -100,8 +100,9 @@ func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 		return r
 	}
 	bounded := r.WithContext(r.Context())
-	// Without the writer, because the transport reads the body and would set response headers while
-	// an early response of the upstream sets them as well. WriteHeader does the same.
+	// MaxBytesReader gets no ResponseWriter: the transport reads the body, so MaxBytesReader could set
+	// response headers while an early response of the upstream sets them. WriteHeader closes the
+	// connection instead.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	bounded.Body = w.body
 	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
@@ -110,21 +111,21 @@ func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 	return bounded
 }
 
-// bodyOf returns the body of a request to precept's own API.
+// bodyOf returns the body of a request to precept's own API. tooLong is the error for a body above maxBytes.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.receive(c.Request(), maxBytes).Body)
 	if err == nil {
 		return body, nil
 	}
-	own := w.body.fault(wire.None)
+	fault := w.body.fault(wire.None)
 	switch {
-	case own == nil:
+	case fault == nil:
 		return nil, err
-	case own.status == http.StatusRequestEntityTooLarge:
-		own.message = tooLong
+	case fault.status == http.StatusRequestEntityTooLarge:
+		fault.message = tooLong
 	}
-	return nil, own
+	return nil, fault
 }
 
 // Read implements io.Reader.

@@ -23,7 +23,7 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from sess
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	command, text, lines, err := req.command(ctx, c, from)
+	command, text, lines, err := req.perform(ctx, c, from)
 	if err != nil {
 		text, result = req.explain(err)
 		return writ.Answer(string(c.Verb), false, text), result
@@ -31,8 +31,8 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from sess
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
-// command returns the command as the answer repeats it, the result in one line, and further lines.
-func (req lessonsRequest) command(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
+// perform executes c, and returns the command as the answer repeats it, the result in one line, and further lines.
+func (req lessonsRequest) perform(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
@@ -61,17 +61,17 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, from sessi
 	}
 	p := req.proposal(l)
 	p.Source = "writ"
-	r, what, err := req.shared.opts.Bank.Record(ctx, p)
+	r, outcome, err := req.shared.opts.Bank.Record(ctx, p)
 	if err != nil {
 		return nil, "", err
 	}
 	l = r.Lesson
-	if what != bank.RecordedSame {
+	if outcome != bank.RecordedSame {
 		req.shared.cache.clear()
 	}
 	text := map[bank.Recorded]string{
 		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
-	}[what]
+	}[outcome]
 	return l, text + " — " + lessonLine(l), nil
 }
 
@@ -83,7 +83,7 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// lessonLine returns a lesson in one line, safe for a model as a block is.
+// lessonLine returns a lesson in one line. The line of a lesson with a delimiter of blocks has no text of the lesson.
 func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.Line(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
@@ -124,7 +124,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	for i := range views {
 		l, ok := book.Get(views[i].ID)
 		if !ok {
-			continue // deleted between the two look-ups
+			continue // deleted since the book was read
 		}
 		line := lessonLine(l)
 		if room -= len(line) + 1; room < 0 {

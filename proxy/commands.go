@@ -19,8 +19,8 @@ import (
 
 // The bounds of executing commands.
 const (
-	maxQueuedReplies  = 1024             // replies in the queue
-	maxRefusedReplies = 64 << 10         // refused replies in the queue, without their texts
+	maxQueuedReplies  = 1024             // replies in the queue whose commands are executed
+	maxRefusedReplies = 64 << 10         // replies in the queue, including replies whose commands are refused
 	commandLimit      = 10 * time.Second // maximum time of one command
 )
 
@@ -29,7 +29,7 @@ type commandJob struct {
 	set      *settings
 	scope    lesson.Scope
 	session  session.ID
-	request  string // the request whose reply has the commands
+	request  string // id of the request whose reply has the commands
 	commands []writ.Command
 }
 
@@ -54,8 +54,8 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
 // enqueue queues the commands of a reply. If the queue is full, the commands are refused with an answer
-// and not executed. If even the refusals exceed their bound, enqueue counts the commands as dropped and
-// returns false.
+// and not executed. If the queue has maxRefusedReplies replies, enqueue counts the commands as dropped
+// and returns false.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
@@ -101,8 +101,8 @@ func (q *commandQueue) run(ctx context.Context) error {
 	}
 }
 
-// executeAll executes the queued commands, the commands of each session in order and the sessions
-// at once: the bank commits writes that arrive together in one step.
+// executeAll executes the queued commands: the commands of one session in order, and sessions
+// concurrently, because the bank commits concurrent writes in one step.
 func (q *commandQueue) executeAll() {
 	for {
 		q.mu.Lock()

@@ -46,7 +46,7 @@ type Consulted struct {
 	unsent      map[string]bank.Consultation // counts that are not in the tally
 	unconfirmed map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
 	batch       int                          // number of the newest batch
-	dirty       bool
+	dirty       bool                         // save has something to write or to send
 }
 
 // NewConsulted returns a counter with a tally. Without a tally, the counts continue from file; an
@@ -69,7 +69,7 @@ func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, e
 	return c, err
 }
 
-// countMatch counts a turn that the lessons matched.
+// countMatch counts one match of each lesson.
 func (c *Consulted) countMatch(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
@@ -141,7 +141,7 @@ func (c *Consulted) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the counts to the file, or sends the counts that Redis has not confirmed. After an error
+// save writes the counts to the file, or sends the counts that the tally has not confirmed. After an error
 // the counts stay for the next call.
 func (c *Consulted) save(ctx context.Context) error {
 	c.syncMu.Lock()

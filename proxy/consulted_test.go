@@ -10,17 +10,17 @@ import (
 	"precept/inject/bank"
 )
 
-// lossyTally counts each batch once, and may lose its answer.
+// lossyTally stores each batch once. While loseAnswer is set, the caller gets an error after the batch is stored.
 type lossyTally struct {
-	deaf    bool
-	batches map[string]map[string]bank.Consultation
+	loseAnswer bool
+	batches    map[string]map[string]bank.Consultation
 }
 
-func (d *lossyTally) Consult(_ context.Context, batch string, met map[string]bank.Consultation) error {
+func (d *lossyTally) Consult(_ context.Context, batch string, counts map[string]bank.Consultation) error {
 	if d.batches[batch] == nil {
-		d.batches[batch] = maps.Clone(met)
+		d.batches[batch] = maps.Clone(counts)
 	}
-	if d.deaf {
+	if d.loseAnswer {
 		return errors.New("the connection was reset")
 	}
 	return nil
@@ -28,9 +28,9 @@ func (d *lossyTally) Consult(_ context.Context, batch string, met map[string]ban
 
 func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := map[string]bank.Consultation{}
-	for _, met := range d.batches {
+	for _, counts := range d.batches {
 		for _, slug := range slugs {
-			out[slug] = out[slug].Add(met[slug])
+			out[slug] = out[slug].Add(counts[slug])
 		}
 	}
 	return out, nil
@@ -50,13 +50,13 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	}
 	one, other := open(now), open(now.Add(time.Nanosecond))
 	one.countMatch([]string{"a", "b"})
-	tally.deaf = true
+	tally.loseAnswer = true
 	if err := one.save(t.Context()); err == nil {
 		t.Fatal("save returns no error after a lost answer")
 	}
 	one.countMatch([]string{"a"})
-	tally.deaf = false
-	for range 3 { // the sent batch, the later counts, an empty batch
+	tally.loseAnswer = false
+	for range 3 { // the batch again, the later counts, nothing
 		if err := one.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(tally.batches) != 3 {
-		t.Errorf("batches %v, want 3 in the list", tally.batches)
+		t.Errorf("the tally stores %d batches %v, want 3", len(tally.batches), tally.batches)
 	}
 	one.refresh(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// mute is a TCP relay before a server that can silently drop all data, as a firewall does after it
-// has removed a connection.
+// mute is a TCP relay in front of a server. The relay can drop all data of its first connections without closing
+// them, as a firewall does with a connection that it has forgotten.
 type mute struct {
 	net.Listener
-	to    string
-	dead  atomic.Int64 // number of the last connection that is silent
-	n     atomic.Int64
-	open  atomic.Int64
-	conns sync.WaitGroup
+	to       string
+	silent   atomic.Int64 // the data of connections 1 to silent is dropped
+	accepted atomic.Int64 // number of accepted connections
+	open     atomic.Int64 // number of open connections
+	conns    sync.WaitGroup
 }
 
 func newMute(t *testing.T, to string) *mute {
@@ -37,7 +37,7 @@ func newMute(t *testing.T, to string) *mute {
 			if err != nil {
 				return
 			}
-			m.relay(c, m.n.Add(1))
+			m.relay(c, m.accepted.Add(1))
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); m.conns.Wait() })
@@ -59,7 +59,7 @@ func (m *mute) relay(c net.Conn, n int64) {
 			if err != nil {
 				return
 			}
-			if n > m.dead.Load() {
+			if n > m.silent.Load() {
 				if _, err := to.Write(b[:k]); err != nil {
 					return
 				}
@@ -108,20 +108,20 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 		ended <- err
 	}()
 	<-begun
-	if n := m.n.Load(); n != 1 {
-		t.Errorf("got %d connections before, want 1", n)
+	if n := m.accepted.Load(); n != 1 {
+		t.Errorf("got %d connections to the upstream before its connection became silent, want 1", n)
 	}
-	m.dead.Store(1)
-	if err := <-ended; err == nil { // the end is noticed after any time
+	m.silent.Store(1)
+	if err := <-ended; err == nil {
 		t.Error("the client got a complete stream, want a cut")
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
-	if n := m.n.Load(); n != 2 {
-		t.Errorf("got %d connections after, want 2", n)
+	if n := m.accepted.Load(); n != 2 {
+		t.Errorf("got %d connections to the upstream after its connection became silent, want 2", n)
 	}
 }
 
-// An idle connection is closed after its time.
+// A connection to an upstream is closed when IdleConnTimeout has passed without a request.
 func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
@@ -139,15 +139,16 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		}
 		r.transport().IdleConnTimeout = 50 * time.Millisecond
 		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
-		if m.n.Load() != 1 {
-			t.Errorf("got %d connections, want 1", m.n.Load())
+		if m.accepted.Load() != 1 {
+			t.Errorf("got %d connections to the upstream, want 1", m.accepted.Load())
 		}
 		eventually(t, func() bool { return m.open.Load() == 0 })
 		srv.Close()
 	}
 }
 
-// An upstream that resets an HTTP/2 request spoke valid HTTP and refused to answer.
+// An upstream that resets an HTTP/2 stream spoke valid HTTP: the error reports a given-up request, not a malformed
+// response.
 func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

@@ -10,9 +10,9 @@ import (
 // plan is the decision of a turn.
 type plan struct {
 	insert  inject.Plan    // matches, picks, loops and the resulting edits
-	results detect.Results // the judgements of the tool results, cached
+	results detect.Results // which tool results are errors, computed once for the turn
 	number  int            // number of the turn in its session
-	base    int            // number of items shown by an earlier turn
+	base    int            // number of items that an earlier turn sent
 }
 
 // decide decides the insertions. decide has no time limit, because the matched text and the searched
@@ -81,7 +81,7 @@ func (t *turn) replayBlocks() {
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
 	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
-	if !side { // no section is cut in a side request
+	if !side { // no section of a rules file is deleted from a side request
 		view.Rules = t.p.opts.rules()
 	}
 	t.plan.insert = t.set.injector.Replay(rec, view)
@@ -116,8 +116,8 @@ func (t *turn) mailbox() mailbox {
 }
 
 // recordRejection records that the upstream rejected a changed request and accepted the original bytes.
-// precept then inserts no further text into the session; if the change had only cuts, precept cuts no
-// further section in the session.
+// precept then inserts no further text into the session. If the change only deleted sections of rules files,
+// precept deletes no further section in the session, and still inserts text.
 func (t *turn) recordRejection() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session

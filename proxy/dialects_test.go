@@ -10,11 +10,11 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the block of the lesson one, as JSON.
+// block is the text that is inserted for the lesson one, escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
 // On each API and in each form of content, the block comes before the user's own words, or at the top of the result
-// with the error. All other bytes are the client's. ^ marks the place.
+// with the error. All other bytes are the client's. ^ marks the place of the block.
 func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
@@ -33,15 +33,15 @@ func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 		{"messages parts", "/v1/messages?beta=true", `{"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nb\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q84","name":"Bash","input":{}}]},{"role":"user","content":[{"tool_use_id":"toolu_q84","type":"tool_result","content":"^Exit code 1\nalpha: no","is_error":true,"cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result in parts", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q85","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_q85","is_error":true,"content":[` + part + `{"type":"text","text":"alpha: no"}]}]}]}`},
-		{"messages with as many marks as the API takes", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages with as many cache breakpoints as the API accepts", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
-		{"in the assistant's text alone", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
+		{"keyword in the assistant's text only", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
 	} {
-		in := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(c.body, part, ""), input, ""), "^", "")
+		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(c.body, part, ""), input, ""), "^", "")
 		want := strings.ReplaceAll(c.body, "^", block)
-		res, b := r.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, in)
+		res, b := r.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, sent)
 		if got := string(up.last(t).body); res.StatusCode != 200 || got != want {
-			t.Errorf("%s: %d %s\ngot  %s\nwant %s", c.name, res.StatusCode, b, got, want)
+			t.Errorf("%s: got status %d, reply %s, want 200; the upstream got\n%s\nwant\n%s", c.name, res.StatusCode, b, got, want)
 		}
 	}
 }
@@ -61,6 +61,7 @@ func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	}
 }
 
+// twelveTurns sends twelve turns of s, with a restart before turns 6 and 9, and checks the lists at the upstream.
 func twelveTurns(t *testing.T, s *speaker, named bool) {
 	t.Helper()
 	up := newUpstream(t, model(t))
@@ -88,7 +89,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
-			t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
+			t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the turn before:\n%s", turn, list, previous)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
 			t.Fatalf("turn %d: want a loop warning from turn 4 on only, got %s", turn, list)
@@ -106,7 +107,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 }
 
-// exchangesOf returns the stored exchanges of a named session of the default tenant; the rig has stopped.
+// exchangesOf stops the rig, and returns the stored exchanges of a named session of the default tenant.
 func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, r, name)["default"]
@@ -123,8 +124,8 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 		s.stream = true
 		res, b := r.send(t, "POST", s.path(), h, s.body())
 		call := res.Header.Get("X-Call")
-		if want := streamed(s.path(), int64(i+1), call); string(b) != want || res.Header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("%s: got\n%s\nwant\n%s", api, b, want)
+		if want := streamedReply(s.path(), int64(i+1), call); string(b) != want || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), b, want)
 		}
 		calls = append(calls, call)
 	}
@@ -138,7 +139,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
 		}
 		if a, b := fmt.Sprint(x.Reply), fmt.Sprint(want); a != b || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
-			t.Errorf("exchange %d (%s, %s, turn %d) keeps\n%s\nwant\n%s", i, x.Dialect, x.Outcome, x.Turn, a, b)
+			t.Errorf("exchange %d: got the dialect %s, outcome %s, turn %d and reply\n%s\nwant a complete turn %d with the reply\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	first, call, list := s.sendNext(t, r, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
-		t.Errorf("the first request: %s, want [one] exactly once", list)
+		t.Errorf("the list of the first request is %s, want [one] exactly once", list)
 	}
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
@@ -178,7 +179,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 		lessons += strings.Count(list, "[two]")
 	}
 	if lessons != 1 || warned != 1 {
-		t.Errorf("got %d warnings, want 1; the second lesson is inserted %d times, want 1", warned, lessons)
+		t.Errorf("got %d loop warnings, want 1; the lesson two is inserted %d times, want 1", warned, lessons)
 	}
 }
 
@@ -189,7 +190,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
 		res, b := r.send(t, "GET", path, h, "")
 		if res.StatusCode != http.StatusUpgradeRequired {
-			t.Errorf("%s: got %d, want status 426", path, res.StatusCode)
+			t.Errorf("%s: got status %d, want 426", path, res.StatusCode)
 		}
 		checkShape(t, "/v1/responses", b)
 	}
@@ -227,14 +228,14 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
 		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
-			t.Errorf("%s: got %s, want warned = %v and advised = %v", m.ToolCallID, m.Content, (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa"), (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa"))
+			t.Errorf("the result of %q is %s, want a loop warning in call_1_a... only and lesson one in call_0_a... only", m.ToolCallID, m.Content)
 		}
 	}
 }
 
 // Codex sends the tools of newer models in an item of the list. Such a turn is no side request, and
 // its block keeps its place in each turn.
-func TestToolsInTheListMakeNoSideCall(t *testing.T) {
+func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
@@ -250,6 +251,6 @@ func TestToolsInTheListMakeNoSideCall(t *testing.T) {
 	}
 	res, _ := r.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
 	if got := string(up.last(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
-		t.Errorf("a request without tools has the block: %s", got)
+		t.Errorf("a request without tools: got status %d, want 200; the upstream got %s, want no lesson", res.StatusCode, got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkDisk fails if a file in the rig's data directory contains one of the texts. The rig has stopped.
+// checkDisk fails if a file in the rig's data directory contains one of the texts. The rig must be stopped.
 func checkDisk(t *testing.T, r *rig, texts ...string) {
 	t.Helper()
 	files := 0
@@ -19,7 +19,7 @@ func checkDisk(t *testing.T, r *rig, texts ...string) {
 		b, err := os.ReadFile(path)
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {
-				t.Errorf("%s holds %q, want the text nowhere on the disk", filepath.Base(path), text)
+				t.Errorf("the file %s contains %q, want no file with this text", filepath.Base(path), text)
 			}
 		}
 		return err

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// nameServer is a name server with one address for every name, or none.
+// nameServer is a name server that answers every name with the address at, and without an address with "no such
+// name".
 type nameServer struct{ at atomic.Pointer[netip.Addr] }
 
 // serve answers queries until its connection is closed.
@@ -49,8 +50,9 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// The name of an upstream first has no address, then the address of a closed port, then a valid one. Until then
-// precept answers 502 in the shape of the API at once; afterwards requests succeed without a reload.
+// The name of an upstream has no address, then a valid one, then the address of a closed port, then another valid one.
+// While the upstream has no valid address, precept answers 502 in the shape of the API; with an address, requests
+// succeed without a reload.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -92,16 +94,16 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 			t.Errorf("%s: got status %d, body %s, want status %d and a body with %q", what, res.StatusCode, body, status, want)
 		}
 	}
-	checkReply("no such name", http.StatusBadGateway, "precept_error")
+	checkReply("without an address", http.StatusBadGateway, "precept_error")
 	names.at.Store(&one)
 	for i := range 3 {
-		checkReply(fmt.Sprint("at the first, ", i), http.StatusOK, "127.0.0.1")
+		checkReply(fmt.Sprint("at the first address, request ", i), http.StatusOK, "127.0.0.1")
 	}
 	first.CloseClientConnections()
 	first.Close()
-	checkReply("the first is down", http.StatusBadGateway, "precept_error")
+	checkReply("with the first address closed", http.StatusBadGateway, "precept_error")
 	names.at.Store(&two)
 	for i := range 3 {
-		checkReply(fmt.Sprint("at the second, ", i), http.StatusOK, "127.0.0.2")
+		checkReply(fmt.Sprint("at the second address, request ", i), http.StatusOK, "127.0.0.2")
 	}
 }

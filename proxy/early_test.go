@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sender is a client that sends a part of its request and waits.
+// sender is a client's raw connection, with a buffered reader of the replies.
 type sender struct {
 	net.Conn
 	*bufio.Reader
@@ -34,22 +34,22 @@ func dial(t *testing.T, base string) *sender {
 func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{
-		"passed on, by length":  {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
-		"passed on, little":     {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
-		"passed on, chunked":    {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
-		"passed on, old client": {"POST /v1/files HTTP/1.0\r\nContent-Length: 20000000\r\n\r\n", part},
-		"looked at, too long":   {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
+		"forwarded, by length": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
+		"forwarded, short":     {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
+		"forwarded, chunked":   {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
+		"forwarded, HTTP/1.0":  {"POST /v1/files HTTP/1.0\r\nContent-Length: 20000000\r\n\r\n", part},
+		"inspected, too long":  {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, secure), func(t *testing.T) {
 				t.Parallel()
-				over := make(chan struct{})
+				done := make(chan struct{})
 				u := newRaw(t, secure, func(_ int, c net.Conn, _ *http.Request) bool {
 					_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nX-Own: yes\r\n\r\nbig")
-					<-over
+					<-done
 					return false
 				})
-				defer close(over)
+				defer close(done)
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
@@ -57,7 +57,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
-					t.Errorf("got %d requests and the answer %q, want one request and no further bytes", u.requests.Load(), b)
+					t.Errorf("the upstream got %d requests, want 1; the client got %q after the answer, want no bytes", u.requests.Load(), b)
 				}
 			})
 		}
@@ -87,7 +87,7 @@ func TestRefusalsComeBeforeTheBody(t *testing.T) {
 	}
 }
 
-// A stream that starts while the body is being sent continues with the body.
+// The client gets the start of a stream while its body is being sent, and the rest after the whole body has arrived.
 func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -104,11 +104,11 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 		}
 		body := bufio.NewReader(res.Body)
 		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("got line %q, error %v, want no error and line = \"data: first\\n\"", line, err)
+			t.Fatalf("the first line of the stream is %q with the error %v, want \"data: first\\n\" without an error", line, err)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("got rest %q, error %v, want no error and the rest \"\\ndata: 300000\\n\\n\"", rest, err)
+			t.Errorf("the rest of the stream is %q with the error %v, want \"\\ndata: 300000\\n\\n\" without an error", rest, err)
 		}
 		_ = res.Body.Close()
 	}
@@ -133,14 +133,14 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
 			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-				t.Fatalf(`got line %q, error %v, want no error and line with "100"`, line, err)
+				t.Fatalf(`the status line is %q with the error %v, want the status 100 without an error`, line, err)
 			}
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
 		// net/http may read the body of a refused request, to keep the connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf(`%d: got %+v, want status %d, and the body "hello" with status 200`, status, s, status)
+			t.Errorf(`got the reply %+v, want status %d, and with status 200 the body "hello"`, s, status)
 		}
 	}
 }
@@ -161,9 +161,9 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 				time.Sleep(limit - time.Second)
 				_, _ = io.WriteString(c, "x")
 			}
-			still := time.Now()
-			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(still) != limit {
-				t.Errorf("%s: got %+v after %v, want status 408 after %v", path, s, time.Since(still), limit)
+			lastByte := time.Now()
+			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(lastByte) != limit {
+				t.Errorf("%s: got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
 			}
 			c = l.dial()
 			br = bufio.NewReader(c)
@@ -177,13 +177,13 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			_ = c.Close()
 		})
 	}
-	// The body is forwarded while it arrives.
+	// On a path that is not inspected, the body is forwarded while it arrives.
 	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer up.Close()
 	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("got %+v, want status 408", s)
+		t.Errorf("a stalled body of a forwarded request: got %+v, want status 408", s)
 	}
 }
 
@@ -207,8 +207,8 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.dialled); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A body exceeds the limit while the early answer of the upstream is passed on: one goroutine alone may touch the
-// headers of the answer. The race detector decides.
+// A body exceeds the limit while the early answer of the upstream is forwarded: only one goroutine may access the
+// headers of the answer. The race detector reports a second one.
 func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRaw(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -36,15 +36,15 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 			t.Errorf("the stream ended with %v after %q, want an error after %d keep-alive lines", err, got, pieces)
 		}
 		if cut, want := time.Since(begun), pieces*(limit-time.Second)+limit; cut != want {
-			t.Errorf("cut after %v, want %v", cut, want)
+			t.Errorf("the stream was cut after %v, want %v", cut, want)
 		}
 	})
 }
 
-// A turn without pending answers, as nearly all turns are, allocates no timer.
-func TestTurnWithoutPendingAnswersTakesNoTimer(t *testing.T) {
+// A turn that waits for no answer to a /lesson command, as nearly all turns, allocates nothing.
+func TestTurnWithoutPendingAnswersAllocatesNothing(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
-		t.Errorf("%v allocations without a pending reply, want 0", n)
+		t.Errorf("collect allocates %v times without a pending answer, want 0", n)
 	}
 }

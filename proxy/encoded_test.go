@@ -74,31 +74,31 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
-			t.Errorf("%s: the client got other bytes than the upstream sent, or another header: %v", name, res.Header)
+			t.Errorf("%s: the client got the upstream's bytes: %t, want true; header %v, want Content-Encoding %s", name, bytes.Equal(got, reply), res.Header, encoding)
 		}
 		first := res.Header.Get("Precept-Session")
 		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
-			t.Errorf("%s: the second request is of session %q, want %q", name, second, first)
+			t.Errorf("%s: the second request is in session %q, want the non-empty session %q of the first", name, second, first)
 		}
-		if n := testutil.ToFloat64(r.Parts().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
+		if n := testutil.ToFloat64(r.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
 			t.Errorf("%s: %v input tokens were counted, want 6000", name, n)
 		}
 	}
 }
 
-// A reply that cannot be decoded reaches the client unchanged, is counted, and is a complete reply:
-// the next turn is no retry.
+// A reply that cannot be decoded reaches the client unchanged, is counted, and is stored as a complete exchange with
+// a truncated reply.
 func TestUnreadableRepliesAreCounted(t *testing.T) {
 	for name, c := range map[string]struct{ encoding, body, reason string }{
-		"unknown encoding":  {"compress", "\x1f\x9dxyz", "encoding"},
-		"two encodings":     {"gzip, secret", "xyz", "encoding"},
-		"not gzip":          {"gzip", "hello", "corrupt"},
-		"gzip, broken":      {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
-		"zstd, broken":      {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
-		"br, broken":        {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
-		"deflate, broken":   {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
-		"more than its due": {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
+		"unknown encoding": {"compress", "\x1f\x9dxyz", "encoding"},
+		"two encodings":    {"gzip, secret", "xyz", "encoding"},
+		"not gzip":         {"gzip", "hello", "corrupt"},
+		"gzip, broken":     {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
+		"zstd, broken":     {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
+		"br, broken":       {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
+		"deflate, broken":  {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
+		"above the limit":  {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -110,10 +110,10 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 			if string(got) != c.body {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
-			if n := testutil.ToFloat64(r.Parts().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("the reply was counted %v times under %q, want 1", n, c.reason)
+			if n := testutil.ToFloat64(r.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
+				t.Errorf("the reply is counted %v times under the reason %q, want 1", n, c.reason)
 			}
-			eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 1 })
+			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
 				t.Errorf("got the exchanges %+v, want 1 complete exchange with a truncated reply", x)
 			}
@@ -141,7 +141,7 @@ func TestLoopOverResultsWithoutContent(t *testing.T) {
 			r.send(t, "POST", "/v1/messages", http.Header{"Precept-Session": {name}}, `{"max_tokens":9,"messages":[`+list+`]}`)
 			body := up.last(t).body
 			if !json.Valid(body) {
-				t.Fatalf("%s: not JSON: %s", name, body)
+				t.Fatalf("content %s: the upstream got %s, want JSON", name, body)
 			}
 			want := min(n, 1)
 			if got := strings.Count(string(body), `"[LOOP DETECTED]`); got != want {

@@ -13,10 +13,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Names of unexported parts of the proxy for tests of the public interface.
+// Unexported parts of the proxy, for the tests in package proxy_test.
 
-// Parts returns the options of the proxy. Tests replace them before the first request.
-func (p *Proxy) Parts() *Options { return &p.opts }
+// Options returns the options of the proxy. Tests replace them before the first request.
+func (p *Proxy) Options() *Options { return &p.opts }
 
 // BreakDeciding makes every decision panic.
 func (p *Proxy) BreakDeciding() { p.set.Load().injector = nil }
@@ -27,34 +27,34 @@ func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }
 // Routes returns the routes of precept's endpoints.
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
-// UnderWay returns the number of requests in flight, and the bytes of their bodies and copies.
-func (p *Proxy) UnderWay() (requests, bodies, copies int64) {
+// InFlight returns the number of requests in flight, and the bytes of their bodies and of the copies of their replies.
+func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }
 
 // Transport returns the transport of the upstreams whose host begins with the text.
 func (p *Proxy) Transport(host string) *http.Transport {
-	for key, one := range p.set.Load().transports {
+	for key, transport := range p.set.Load().transports {
 		if strings.HasPrefix(key.host, host) {
-			return one
+			return transport
 		}
 	}
 	return nil
 }
 
-// Speaks returns the claim of a request.
-func (p *Proxy) Speaks(r *http.Request) (session.Claim, error) {
+// ClaimOf returns the identity that a request claims, restricted by its credential.
+func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
 	who, err := p.set.Load().authenticate(r, wire.None)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
 	who.restrict(&c)
 	return c, err
 }
 
-// Unable answers for a fault of precept's own.
-func Unable(w http.ResponseWriter, r *http.Request) { internalError(r).write(w) }
+// WriteInternalError writes the reply for a fault of precept.
+func WriteInternalError(w http.ResponseWriter, r *http.Request) { internalError(r).write(w) }
 
-// Family returns the API of a path.
-func Family(path string, h http.Header) wire.Dialect { return family(path, h) }
+// APIOf returns the API of a request.
+func APIOf(path string, h http.Header) wire.Dialect { return apiOf(path, h) }
 
 // Target is an upstream.
 type Target = target
@@ -62,7 +62,7 @@ type Target = target
 // NewTarget reads an upstream's URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
-// Series returns the counters whose name begins with the word.
+// Series returns the counters with one of the short names below.
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,
@@ -70,11 +70,13 @@ func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	}[name]
 }
 
-// Injected counts lessons.
+// Injected returns the counter of injected lessons.
 func (m *Metrics) Injected() prometheus.Counter { return m.lessons.injected }
 
 // Resolve maps a client's path onto the upstream.
-func (t *Target) Resolve(path, query string, lone bool) *url.URL { return t.resolve(path, query, lone) }
+func (t *Target) Resolve(path, query string, forceQuery bool) *url.URL {
+	return t.resolve(path, query, forceQuery)
+}
 
 // WarnUnknown logs a path that the upstream does not know.
 func (t *Target) WarnUnknown(log func() *slog.Logger, asked, sent string) {

@@ -47,11 +47,11 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		h := http.Header{"Precept-Session": {fmt.Sprint("hangs-", i/2)}}
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	}
-	if n := r.Parts().Tally.Exchanges.Load(); n != 0 {
+	if n := r.Options().Tally.Exchanges.Load(); n != 0 {
 		t.Errorf("%d exchanges were written into a hanging store, want 0", n)
 	}
 	close(gate)
-	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == 20 && r.Parts().Store.Trouble() == "" })
+	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 20 && r.Options().Store.Trouble() == "" })
 }
 
 // failing is a backend whose calls all fail.
@@ -77,27 +77,28 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, nil, alpha)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Error("without the store the request has no lessons, want lessons")
+		t.Errorf("with a failing store the upstream got %s, want lesson one", up.last(t).body)
 	}
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
-		t.Errorf("/readyz without the store: status %d, %s, want 200", res.StatusCode, body)
+		t.Errorf("/readyz with a failing store: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
-	eventually(t, func() bool { return r.Parts().Store.Trouble() != "" })
+	eventually(t, func() bool { return r.Options().Store.Trouble() != "" })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
-		t.Errorf("feedback that cannot be kept: %d %s", res.StatusCode, body)
+		t.Errorf("feedback with a failing store: got status %d, header %v, body %s, want status 503 and a header Retry-After", res.StatusCode, res.Header, body)
 	}
 }
 
-// Without a writable directory, precept chooses and replays from memory, and reports that in its metrics.
+// Without a writable directory, precept chooses lessons and repeats them from memory, and counts each turn that it
+// does not store.
 func TestVolatileStoreWorksFromMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
-		t.Errorf("the block was not replayed from memory: %s", got)
+		t.Errorf("the second turn at the upstream is %s, want the block of the first turn once", got)
 	}
-	eventually(t, func() bool { return r.Parts().Tally.DroppedReadOnly.Load() == 2 })
+	eventually(t, func() bool { return r.Options().Tally.DroppedReadOnly.Load() == 2 })
 }
 
 // A panic in a step of precept is counted, and the client's bytes are forwarded.
@@ -109,8 +110,8 @@ func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 	if got := string(up.last(t).body); got != alpha {
 		t.Errorf("the upstream got %s, want the client's bytes %s", got, alpha)
 	}
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
-		t.Errorf("got a count of %v, want 1", n)
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
+		t.Errorf("%v failures of the step decide are counted, want 1", n)
 	}
-	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // the session is not locked for ever
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // blocks for ever if the panic left the session locked
 }

@@ -51,7 +51,7 @@ type forwarding struct {
 
 	reply      limitedBody
 	attempts   attempts
-	pieceBytes int  // the size of one read of the reply
+	pieceBytes int  // size of one read of the reply
 	original   bool // the upstream accepted the original bytes after a rejected insertion
 }
 
@@ -100,7 +100,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	}
 	if len(f.out.inbound.Trailer) > 0 {
 		out.Trailer = f.out.inbound.Trailer
-		maps.DeleteFunc(out.Trailer, unsendable)
+		maps.DeleteFunc(out.Trailer, dropTrailer)
 	}
 	if f.out.body == nil {
 		return
@@ -114,9 +114,9 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.out.body, f.out.length)
 }
 
-// unsendable reports whether net/http refuses to send a trailer: a trailer about the length of the
-// body, or a name that is not a valid header.
-func unsendable(name string, _ []string) bool {
+// dropTrailer reports whether a trailer is not forwarded: net/http refuses to send trailers about the
+// length of the body, and trailers of precept are not for the upstream.
+func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
 		return true
@@ -124,8 +124,8 @@ func unsendable(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody sets a body that can be sent again. Without GetBody, the transport cannot repeat a
-// request on a closed kept connection, of which no byte was written.
+// setBody sets the body of a request. A body in memory gets a GetBody: without it, the transport
+// cannot repeat a request whose kept connection was closed before any byte was written.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -212,17 +212,17 @@ func (f *forwarding) response(res *http.Response) error {
 // failed implements ReverseProxy.ErrorHandler for a request without a reply: failed answers the
 // client.
 func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
-	own := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
-	if own == nil {
+	answer := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
+	if answer == nil {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
 		code, text := f.out.target.fault(err, stage(f.attempts.stage.Load()))
-		own = refusal(errorDialect(f.r), code, text)
+		answer = refusal(errorDialect(f.r), code, text)
 		f.out.target.faults.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}
-	f.observer.onFailure(w.Header(), own.status)
-	own.write(w)
+	f.observer.onFailure(w.Header(), answer.status)
+	answer.write(w)
 }
 
 // log returns the logger of the request.

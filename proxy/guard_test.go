@@ -36,10 +36,10 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
-			t.Errorf(`%s: got status %d, body %q, error %v, want status %d, (err == nil) = %v and (path other than "/early" or string(b) with "precept_error" and a non-empty header Retry-After)`, path, res.StatusCode, b, err, want, (path == "/early"))
+			t.Errorf(`%s: got status %d, header %v, body %q, read error %v, want status %d; for /early a precept_error with Retry-After, for /late a read error`, path, res.StatusCode, res.Header, b, err, want)
 		}
 	}
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
 		t.Errorf("got %v panics counted, want 2", n)
 	}
 }
@@ -67,29 +67,29 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 		{"DELETE", "/v1/feedback", "", "precept", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
-		counter := r.Parts().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
+		counter := r.Options().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
 		before := testutil.ToFloat64(counter)
 		r.send(t, k.method, k.path, nil, k.body)
 		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
 		sum := 0.0
 		for _, d := range []string{"none", "chat", "responses", "messages", "precept"} {
 			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
-				sum += testutil.ToFloat64(r.Parts().Metrics.Series("requests").WithLabelValues(d, c))
+				sum += testutil.ToFloat64(r.Options().Metrics.Series("requests").WithLabelValues(d, c))
 			}
 		}
 		if sum != float64(i+1) {
-			t.Errorf("%s %s: %v counted, want %d", k.method, k.path, sum, i+1)
+			t.Errorf("after %s %s: %v requests are counted in total, want %d", k.method, k.path, sum, i+1)
 		}
 	}
 }
 
-// The second attempt sends the client's bytes, with their encoding and trailers.
+// The second attempt sends the client's bytes, with their encoding and length.
 func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = http.NewResponseController(w).Flush()
-			<-q.Context().Done() // an endless error page delays no other request
+			<-q.Context().Done() // an error reply without an end does not delay the second attempt
 			return
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
@@ -115,21 +115,20 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	}
 }
 
-// The log of a panic has the id of the request and not the value of the panic; all logging uses the function that adds
-// the id.
-func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
+// The log of a panic has the id of the request; all logging uses the function that adds the id.
+func TestPanicLogNamesTheRequest(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), injectAll())
-	r.Parts().Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	r.BreakDeciding()
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
 	id := res.Header.Get("Precept-Request-Id")
 	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
-		t.Errorf("the answer names the request %q, want a name with req_ that is also in the log: %s", id, log.String())
+		t.Errorf("Precept-Request-Id is %q, want an id with the prefix req_ that is also in the log: %s", id, log.String())
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
-		t.Fatalf("got files %q, error %v, want no error and at least 20 entries in files", files, err)
+		t.Fatalf("got the source files %q, error %v, want at least 20 files and no error", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -137,7 +136,7 @@ func TestPanicLogNamesTheRequestWithoutContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if file != "options.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
-			t.Errorf("%s logs without naming the request; see options.go", file)
+			t.Errorf("%s uses opts.Log, want Options.log of options.go, which adds the id of the request", file)
 		}
 	}
 }

@@ -64,16 +64,16 @@ type seen struct {
 // upstream records its requests and answers with the handler of a test.
 type upstream struct {
 	*httptest.Server
-	mu   sync.Mutex
-	got  []seen
-	then http.HandlerFunc
+	mu    sync.Mutex
+	got   []seen
+	reply http.HandlerFunc
 }
 
-func newUpstream(t testing.TB, then http.HandlerFunc) *upstream {
+func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	t.Helper()
-	u := &upstream{then: then}
-	if then == nil {
-		u.then = func(w http.ResponseWriter, _ *http.Request) {
+	u := &upstream{reply: reply}
+	if reply == nil {
+		u.reply = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 		}
@@ -84,7 +84,7 @@ func newUpstream(t testing.TB, then http.HandlerFunc) *upstream {
 		u.got = append(u.got, seen{r.Method, r.RequestURI, r.Header.Clone(), body, r.ContentLength, r.Trailer.Clone()})
 		u.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		u.then(w, r)
+		u.reply(w, r)
 	}))
 	t.Cleanup(u.Close)
 	return u
@@ -110,7 +110,7 @@ func chatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
 }
 
-// rig is a proxy before an upstream, with a real store.
+// rig is a proxy in front of an upstream, with a real store.
 type rig struct {
 	*proxy.Proxy
 	url  string
@@ -147,7 +147,7 @@ type backend interface {
 	learn.Backend
 }
 
-// newRigOn starts a face on a backend.
+// newRigOn starts a proxy with the settings over the defaults, on a backend.
 func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
@@ -213,7 +213,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// client returns a client that adds no header and follows no redirect.
+// client returns a client that asks for no compression and follows no redirect.
 func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
@@ -271,6 +271,10 @@ func bookOf(t testing.TB, lessons ...string) *lesson.Book {
 }
 
 // inFlightCount returns the number of requests in flight.
-func (r *rig) inFlightCount() int64 { n, _, _ := r.UnderWay(); return n }
-func (r *rig) held() int64          { _, n, _ := r.UnderWay(); return n }
-func (r *rig) copied() int64        { _, _, n := r.UnderWay(); return n }
+func (r *rig) inFlightCount() int64 { n, _, _ := r.InFlight(); return n }
+
+// bodyBytes returns the bytes of request bodies in memory.
+func (r *rig) bodyBytes() int64 { _, n, _ := r.InFlight(); return n }
+
+// copyBytes returns the bytes of captured copies of replies in memory.
+func (r *rig) copyBytes() int64 { _, _, n := r.InFlight(); return n }

@@ -17,10 +17,10 @@ import (
 	"precept/store/storetest"
 )
 
-// The lesson is withheld in a fifth of many sessions (within three standard errors), as the
-// upstream sees it. Each session keeps its draw in the second turn, and the record has the draw.
+// With epsilon 0.2 the upstream gets no lesson in a fifth of many sessions (within three standard errors). The
+// second turn of a session repeats the decision of the first, and the stored exchange records the decision.
 func TestWithheldShareIsTheHoldout(t *testing.T) {
-	const sessions, again, workers = 1500, 100, 8
+	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = io.WriteString(w, chatReply("c", fmt.Sprint("blocks: ", strings.Count(string(b), "- [one]"))))
@@ -53,7 +53,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 			for i := worker; i < sessions; i += workers {
 				const first = `{"messages":[{"role":"user","content":"do alpha"}`
 				injected[i] = sendTurn(i, first+`]}`)
-				if i < again && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
+				if i < withSecondTurn && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
 					t.Errorf("the second turn of session %d has another decision than the first turn", i)
 				}
 			}
@@ -68,9 +68,9 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		}
 	}
 	if share := float64(withheld) / sessions; math.Abs(share-0.2) > 3*math.Sqrt(0.2*0.8/sessions) {
-		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth", withheld, sessions)
+		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth within three standard errors", withheld, sessions)
 	}
-	kept := map[string]string{}
+	stored := map[string]string{} // state of the lesson, by session
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), ReadOnly: true, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error {
 		for _, l := range x.Lessons {
-			kept[x.SessionName] += l.State
+			stored[x.SessionName] += l.State
 		}
 		return nil
 	})
@@ -86,8 +86,8 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, in := range injected {
-		if want := map[bool]string{true: "injected", false: "withheld"}[in]; kept[fmt.Sprint("s", i)] != want {
-			t.Fatalf("session %d: got state %q in the store, want %q", i, kept[fmt.Sprint("s", i)], want)
+		if want := map[bool]string{true: "injected", false: "withheld"}[in]; stored[fmt.Sprint("s", i)] != want {
+			t.Fatalf("session %d: got state %q in the store, want %q", i, stored[fmt.Sprint("s", i)], want)
 		}
 	}
 }

@@ -143,21 +143,21 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 // refusedHooks counts refused deliveries, and logs one warning a minute at most, because any client can send
 // a delivery.
 type refusedHooks struct {
-	mu      sync.Mutex
-	written time.Time // the last warning
-	count   int       // refused deliveries since the last warning
+	mu          sync.Mutex
+	lastWarning time.Time
+	count       int // refused deliveries since the last warning
 }
 
 func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
-	if !r.written.IsZero() && now.Sub(r.written) < logEvery {
+	if !r.lastWarning.IsZero() && now.Sub(r.lastWarning) < logEvery {
 		return
 	}
 	log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets",
 		"service", service, "key", "hooks."+string(service), "refused", r.count)
-	r.written, r.count = now, 0
+	r.lastWarning, r.count = now, 0
 }
 
 // maxDeliveries bounds the remembered deliveries. A repetition of an older delivery changes nothing

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// delivers sends a payload as GitHub does, signed with a secret.
-func (r *rig) delivers(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
+// deliver sends a payload as GitHub does, signed with a secret.
+func (r *rig) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(payload))
@@ -45,12 +45,13 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// A check, then a merge rate the session; a repetition, an unknown pull request and a wrong secret do not.
+// A check and a merge of a pull request rate its session. A repeated delivery, an unknown pull request and a wrong
+// secret rate no session.
 func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
-	r.commits(t, named("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
+	r.addWork(t, named("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
 	for _, k := range []struct {
 		name, secret, event, id, payload string
@@ -64,47 +65,45 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 		{"merge", "s3cret", "pull_request", "5", merged, 202, "joined"},
 		{"the same delivery", "s3cret", "pull_request", "5", merged, 200, "ignored"},
 		{"the same body under another id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
-		{"of others", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
+		{"another pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
-		code, a := r.delivers(t, k.secret, k.event, k.id, k.payload)
+		code, a := r.deliver(t, k.secret, k.event, k.id, k.payload)
 		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
-			t.Errorf("%s: got %d %+v, want %d %q", k.name, code, a, k.code, k.status)
+			t.Errorf("%s: got status code %d, answer %+v, want %d and status %q; ignored needs a reason, no status an error message", k.name, code, a, k.code, k.status)
 		}
 		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
-			t.Errorf("%s: got %+v, want the session a", k.name, a.Events)
+			t.Errorf("%s: the answer has the events %+v, want one event of session a", k.name, a.Events)
 		}
 	}
 }
 
-// GitLab's token opens GitLab's path only, and paths without a configured secret answer with the remedy.
-func TestWebhookOfGitLab(t *testing.T) {
+// GitLab's token is valid on GitLab's path only. A path without a configured secret, and an unknown path, answer 404.
+func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
-	r.commits(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	r.addWork(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
-	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/hooks/gitlab/": 200, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
-		if path == "/hooks/gitlab/" {
-			continue
-		}
+	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
+
 		if res, body := r.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
-			t.Errorf("%s: got %d %s, want %d", path, res.StatusCode, body, want)
+			t.Errorf("%s: got status %d, body %s, want status %d", path, res.StatusCode, body, want)
 		}
 	}
 	if res, body := r.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
-		t.Errorf("under another base URL, the second time: got %d %s, want 200", res.StatusCode, body)
+		t.Errorf("the same delivery under another base URL: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
 	if res, _ := r.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
-		t.Errorf("GET: got %d, want 405", res.StatusCode)
+		t.Errorf("GET: got status %d, want 405", res.StatusCode)
 	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", http.Header{"X-Gitlab-Token": {"other"}}, "{}"); res.StatusCode != 401 {
-		t.Errorf("wrong token: got %d, want 401", res.StatusCode)
+		t.Errorf("wrong token: got status %d, want 401", res.StatusCode)
 	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", nil, strings.Repeat(" ", 9<<20)); res.StatusCode != 401 {
-		t.Errorf("a long body without a token: got %d, want 401", res.StatusCode)
+		t.Errorf("a body beyond the limit without a token: got status %d, want 401", res.StatusCode)
 	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
-		t.Errorf("a long body: got %d, want 413", res.StatusCode)
+		t.Errorf("a body beyond the limit: got status %d, want 413", res.StatusCode)
 	}
 }
 
@@ -113,8 +112,8 @@ func TestWebhookBelongsToTheTenantOfItsSecret(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
-	r.commits(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if code, a := r.delivers(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
-		t.Errorf("got %d %+v for a session of another tenant, want 200 ignored", code, a)
+	r.addWork(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if code, a := r.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
+		t.Errorf("a merge of a commit of another tenant: got status code %d, answer %+v, want 200 and the status ignored", code, a)
 	}
 }

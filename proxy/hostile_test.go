@@ -11,8 +11,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// For any text of an approved lesson, the upstream gets one block that precept closes once, each
-// line has the prefix, and no token in the block is a role marker of a chat template or a model.
+// For any text of an approved lesson, the upstream gets one block with one end line. Each line has a prefix of
+// precept, and the block contains no token of a chat template, no role at the start of a line, and no hidden
+// character.
 func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
@@ -21,7 +22,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 			for _, a := range banktest.Hostile() {
 				l, err := lesson.Parse("x/"+a.Kind+".md", a.Text)
 				if err != nil || attacks[l.Slug].Text != nil {
-					continue // the file never gets into a book
+					continue // an invalid lesson, or a second lesson with this slug
 				}
 				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if a person had approved the lesson
 				l.Scope = lesson.Scope{}
@@ -36,17 +37,17 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				r.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Please load the fixture of `+l.Slug+`"}]}`)
 				if block := inserted(t, up.last(t).body, "Please load the fixture of "); block != "" {
 					shown++
-					contained(t, style, attacks[l.Slug], block)
+					checkContained(t, style, attacks[l.Slug], block)
 				}
 			}
 			if shown < 400 {
-				t.Errorf("%d lessons were shown, want at least 400", shown)
+				t.Errorf("%d lessons reached the upstream, want at least 400", shown)
 			}
 		})
 	}
 }
 
-// inserted returns the text before the user's words.
+// inserted returns the text before the user's words in the request at the upstream.
 func inserted(t *testing.T, body []byte, words string) string {
 	t.Helper()
 	var req struct {
@@ -57,19 +58,20 @@ func inserted(t *testing.T, body []byte, words string) string {
 	}
 	block, _, ok := strings.Cut(req.Messages[0].Content, words)
 	if !ok {
-		t.Fatalf("the user's words are gone: %s", body)
+		t.Fatalf("the upstream got %s, want the user's words %q in the message", body, words)
 	}
 	return block
 }
 
-// Texts that no block may contain, from any source.
+// Patterns that no block of lessons may match.
 var (
 	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
 	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)
 	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
 )
 
-func contained(t *testing.T, style string, a banktest.Attack, block string) {
+// checkContained fails if text of a lesson can end the block, leave its line prefix, or match a forbidden pattern.
+func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
 	t.Helper()
 	end := "End of lessons."
 	if style == "pitfalls" {
@@ -77,16 +79,16 @@ func contained(t *testing.T, style string, a banktest.Attack, block string) {
 	}
 	lines := strings.Split(strings.TrimRight(block, "\n"), "\n")
 	if lines[len(lines)-1] != end || strings.Count(block, end) != 1 || strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
-		t.Errorf("%s: the block is not closed once, by us:\n%s", a.Name, block)
+		t.Errorf("%s: the block is\n%s\nwant the line %q once, at the end", a.Name, block, end)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: a line without the prefix of precept: %q", a.Name, line)
+			t.Errorf("%s: the line %q has no prefix of precept", a.Name, line)
 		}
 	}
-	for what, p := range map[string]*regexp.Regexp{"a token": templateTokens, "a role": roleLines, "a hidden character": hiddenRunes} {
+	for what, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {
 		if found := p.FindString(block); found != "" {
-			t.Errorf("%s: the model gets %s, want it removed: %q in\n%s", a.Name, what, found, block)
+			t.Errorf("%s: got the %s %q in the block, want none:\n%s", a.Name, what, found, block)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/label"
 )
 
-// The conversation that the front ends quote. The lesson of these tests matches "build".
+// The conversation that the requests of the front ends quote. The lesson of these tests matches "build".
 const (
 	chatAsked    = "How do I build the parser on Windows?"
 	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
@@ -59,8 +59,8 @@ func housekeeping() map[string]string {
 func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
-	m := r.Parts().Metrics
-	begun := func() (n float64) {
+	m := r.Options().Metrics
+	sessionCount := func() (n float64) {
 		for _, method := range []string{"new", "echo", "body"} {
 			n += testutil.ToFloat64(m.Series("sessions").WithLabelValues(method))
 		}
@@ -84,15 +84,15 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 			"/v1/chat/completions?session": {"messages": []obj{asked}, "metadata": obj{"session_id": name}},
 		} {
 			sent, _ := json.Marshal(body)
-			sessions, before := begun(), sideCount()
+			sessions, sides := sessionCount(), sideCount()
 			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
 				t.Fatalf("%s: got status %d, reply %s, want status 200", path, res.StatusCode, reply)
 			}
 			if got := string(up.last(t).body); got != string(sent) {
 				t.Errorf("%s at %s: the upstream got %s, want the client's bytes %s", name, path, got, sent)
 			}
-			if begun() != sessions || sideCount() != before+1 {
-				t.Errorf("%s at %s: %v new sessions, want 0; %v new side requests, want 1", name, path, begun()-sessions, sideCount()-before)
+			if sessionCount() != sessions || sideCount() != sides+1 {
+				t.Errorf("%s at %s: %v new sessions, want 0; %v new side requests, want 1", name, path, sessionCount()-sessions, sideCount()-sides)
 			}
 		}
 	}
@@ -104,22 +104,22 @@ func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 	for name, text := range map[string]string{
 		"a question":              chatAsked,
 		"tags of a build":         "Generate tags for the docker build of the parser.",
-		"a name":                  "Give the build script a better name.",
+		"a name for a script":     "Give the build script a better name.",
 		"a pasted chat":           "My colleague and I talked about the build:\n\n" + lines + "\n\nIs the advice of the assistant right?",
 		"a chat with its history": "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
 		"an agent's history":      "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
-		"code that labels":        "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
-		"summaries as a feature":  "Write a function for the build that summarizes test results and adds tags.",
+		"code with role labels":   "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
+		"code that summarizes":    "Write a function for the build that summarizes test results and adds tags.",
 	} {
 		up := newUpstream(t, nil)
 		r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 		sent, _ := json.Marshal(obj{"model": "m-1", "messages": []obj{{"role": "user", "content": text}}})
 		res, _ := r.send(t, "POST", chatPath, nil, string(sent))
 		if got := string(up.last(t).body); !strings.Contains(got, "[one]") {
-			t.Errorf("%s got no lesson (%s)", name, res.Header.Get("Precept-Skip"))
+			t.Errorf("%s: the upstream got %s (Precept-Skip %q), want lesson one", name, got, res.Header.Get("Precept-Skip"))
 		}
-		if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-			t.Errorf("%s: got %v sessions, want 1", name, n)
+		if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+			t.Errorf("%s: got %v new sessions, want 1", name, n)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type inFlight struct {
 }
 
 // tooMany is the answer to a request beyond limits.requests.
-const tooMany = "precept has limits.requests requests under way; try again in a moment"
+const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
 // maxDiscarded bounds the bytes of a refused request's body that precept reads and discards. A client
 // that reads the answer only after it has sent its body then gets the answer, and can use the
@@ -53,7 +53,7 @@ type charge struct {
 	bytes int64         // bytes of this request
 }
 
-// tryAdd charges n more bytes if the common limit allows the bytes, and reports whether it does.
+// tryAdd charges n more bytes unless they exceed the common limit, and reports whether it charged them.
 func (c *charge) tryAdd(n int) bool {
 	if c.all.Add(int64(n)) > c.limit {
 		c.all.Add(int64(-n))

@@ -12,13 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// waiting returns an upstream that answers no request before release, and the number of waiting requests.
-func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
+// waitingUpstream returns an upstream that answers no request before answer is called. The channel arrived gets the
+// body of each request at its arrival.
+func waitingUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
-	came, next := make(chan string, 64), make(chan struct{})
+	arrived, next := make(chan string, 64), make(chan struct{})
 	up = &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		came <- string(b)
+		arrived <- string(b)
 		select {
 		case <-next:
 		case <-r.Context().Done():
@@ -26,12 +27,13 @@ func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
 	}))}
 	t.Cleanup(up.Close)
-	return up, came, sync.OnceFunc(func() { close(next) })
+	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// Bodies beyond the total limit are forwarded unchanged, and lessons are back when there is room.
-func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
-	up, came, answer := waiting(t)
+// While the bodies in memory reach limits.inspect_total_bytes, further bodies are forwarded unchanged. When the bodies
+// are released, requests get lessons again.
+func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
+	up, arrived, answer := waitingUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
@@ -50,36 +52,36 @@ func TestBodiesBeyondTheTotalPassUnread(t *testing.T) {
 			}
 			_ = res.Body.Close()
 		})
-		return <-came
+		return <-arrived
 	}
 	for i := range 2 {
 		if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d has no lesson, and there was room", i)
+			t.Errorf("request %d within limits.inspect_total_bytes has no lesson, want lesson one", i)
 		}
 	}
-	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known length, and not
+	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known length, and without
 		if got := sendBody(body); got != long {
 			t.Errorf("a body beyond the total has %d bytes at the upstream, want the %d bytes of the client", len(got), len(long))
 		}
 	}
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
-		t.Errorf("got a count of %v, want 2", n)
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
+		t.Errorf("%v requests are counted as uninspected by busy, want 2", n)
 	}
 	answer()
 	all.Wait()
-	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged at the end, want 0", n)
+	if n := r.bodyBytes(); n != 0 {
+		t.Errorf("%d bytes of request bodies are in flight after all requests, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("after the end of the overload the request has no lesson")
+		t.Error("a request after the release of all bodies has no lesson, want lesson one")
 	}
 	all.Wait()
 }
 
-// A compressed body counts with its uncompressed size until the answer begins: a few hundred bytes may become
-// megabytes.
+// A compressed body counts with its uncompressed size until the answer begins: a few hundred compressed bytes may
+// occupy megabytes.
 func TestCompressedBodiesCountUncompressed(t *testing.T) {
-	up, came, answer := waiting(t)
+	up, arrived, answer := waitingUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
@@ -90,7 +92,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		_ = z.Close()
 		return b.String()
 	}
-	bomb, beyond := packed(3<<19), packed(3<<20)
+	within, beyond := packed(3<<19), packed(3<<20) // of limits.inspect_bytes
 	var all sync.WaitGroup
 	sendBody := func(body string) string {
 		all.Go(func() {
@@ -98,48 +100,48 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 				t.Errorf("got status %d, want 200", res.StatusCode)
 			}
 		})
-		return <-came
+		return <-arrived
 	}
 	for i := range 2 {
-		if got := sendBody(bomb); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d has no lesson, and there was room", i)
+		if got := sendBody(within); !strings.Contains(got, "- [one]") {
+			t.Errorf("request %d within limits.inspect_total_bytes has no lesson, want lesson one", i)
 		}
 	}
 	if got := sendBody(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
-	if got := sendBody(bomb); got != bomb {
-		t.Error("a body beyond the memory limit was changed")
+	if got := sendBody(within); got != within {
+		t.Error("a body beyond limits.inspect_total_bytes was changed")
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
-		if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
-			t.Errorf("%v were counted as %s, want %v", n, reason, want)
+		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
+			t.Errorf("%v requests are counted as uninspected by %s, want %v", n, reason, want)
 		}
 	}
 	answer()
 	all.Wait()
-	if n := r.held(); n != 0 {
-		t.Errorf("%d bytes are charged at the end, want 0", n)
+	if n := r.bodyBytes(); n != 0 {
+		t.Errorf("%d bytes of request bodies are in flight after all requests, want 0", n)
 	}
 	if got := sendBody(beyond); got != beyond {
 		t.Error("a body beyond limits.inspect_bytes was changed")
 	}
 	all.Wait()
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("%v were counted as too large, want 1", n)
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+		t.Errorf("%v requests are counted as uninspected by size, want 1", n)
 	}
 }
 
-// A request beyond the limit is refused in the shape of its API with Retry-After; precept's own paths and accepted
-// requests continue.
+// A request beyond limits.requests is refused in the shape of its API with Retry-After. Health checks and accepted
+// requests are served.
 func TestTooManyRequestsAreRefused(t *testing.T) {
-	up, came, answer := waiting(t)
+	up, arrived, answer := waitingUpstream(t)
 	r := newRig(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() { r.chat(t, nil, body) })
-		<-came
+		<-arrived
 	}
 	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
 		res, b := r.send(t, http.MethodPost, path, nil, body)
@@ -148,7 +150,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {
-		t.Errorf("healthz: %d %s, want 200", res.StatusCode, b)
+		t.Errorf("/healthz: got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 	answer()
 	all.Wait()

@@ -10,7 +10,7 @@ import (
 
 // A body of more items, parts, calls, tools and keys than limits.items is forwarded byte for byte and counted; a body
 // within the limit gets its lesson.
-func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
+func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.items"] = "50"
@@ -25,8 +25,8 @@ func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 	}
 	words := `{"role":"user","content":"alpha"}`
 	for name, c := range map[string]struct {
-		path, body string
-		unread     bool
+		path, body  string
+		uninspected bool
 	}{
 		"few":       {chatPath, `{"messages":[` + repeat(40, words) + `]}`, false},
 		"messages":  {chatPath, `{"messages":[` + repeat(60, words) + `]}`, true},
@@ -36,16 +36,16 @@ func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
 		"keys":      {chatPath, `{` + keys + `"messages":[` + words + `]}`, true},
 		"together":  {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, words) + `]}`, true},
 		"blocks":    {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"in blocks": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
+		"in result": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
 		"input":     {"/v1/responses", `{"input":[` + repeat(60, words) + `]}`, true},
 	} {
 		res, _ := r.send(t, "POST", c.path, nil, c.body)
 		same := string(up.last(t).body) == c.body
-		if same != c.unread || (res.Header.Get("Precept-Lessons") == "one") == c.unread {
-			t.Errorf("%s: sent on unchanged %t, lessons %q", name, same, res.Header.Get("Precept-Lessons"))
+		if same != c.uninspected || (res.Header.Get("Precept-Lessons") == "one") == c.uninspected {
+			t.Errorf("%s: forwarded unchanged: %t, want %t; Precept-Lessons is %q, want one: %t", name, same, c.uninspected, res.Header.Get("Precept-Lessons"), !c.uninspected)
 		}
 	}
-	if n := testutil.ToFloat64(r.Parts().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
-		t.Errorf("got %v bodies counted, want 9", n)
+	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
+		t.Errorf("%v requests are counted as uninspected by items, want 9", n)
 	}
 }

@@ -10,30 +10,30 @@ import (
 	"testing"
 )
 
-// sum returns the listed form of a key.
-func sum(key string) string {
+// keyHash returns the key_sha256 of a key.
+func keyHash(key string) string {
 	s := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(s[:])
 }
 
-// keysOf returns a configuration with three of precept's own keys.
-func keysOf(t *testing.T) map[string]string {
+// withKeys returns settings with three client keys.
+func withKeys(t *testing.T) map[string]string {
 	t.Helper()
 	flags := injectAll()
 	flags["tenancy"] = "keys"
 	flags["keys"] = fmt.Sprintf(`[{name: a, key_sha256: %s, tenant: team-a, agent: coder, upstream_key: sk-up-a},
-		{name: b, key_sha256: %s, tenant: team-b, upstream_key: sk-up-b, roles: [reviewer]}, {name: q, key_sha256: %s, tenant: team-q, learn: off}]`, sum("pk-a"), sum("pk-b"), sum("pk-q"))
+		{name: b, key_sha256: %s, tenant: team-b, upstream_key: sk-up-b, roles: [reviewer]}, {name: q, key_sha256: %s, tenant: team-q, learn: off}]`, keyHash("pk-a"), keyHash("pk-b"), keyHash("pk-q"))
 	return flags
 }
 
 // An unlisted key is refused in the shape of the API, and nothing reaches the upstream.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, keysOf(t))
+	r := newRig(t, up, "", nil, withKeys(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
 		for name, h := range map[string]http.Header{
 			"none": {}, "unlisted": bearer("pk-x"), "empty": bearer(""), "the upstream's": bearer("sk-up-a"),
-			"the hash": bearer(sum("pk-a")), "basic": {"Authorization": {"Basic pk-a"}}, "x": {"X-Api-Key": {"pk-x"}},
+			"the hash": bearer(keyHash("pk-a")), "basic": {"Authorization": {"Basic pk-a"}}, "x": {"X-Api-Key": {"pk-x"}},
 		} {
 			res, b := r.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
@@ -47,7 +47,7 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 	}
 }
 
-// checkShape checks that an error of precept's own has the shape of the API at that path.
+// checkShape checks that an error of precept has the shape of errors of the API at that path.
 func checkShape(t *testing.T, path string, body []byte) {
 	t.Helper()
 	var e struct {
@@ -66,11 +66,11 @@ func checkShape(t *testing.T, path string, body []byte) {
 // The key sets tenant and agent, and the upstream gets its own key in place of precept's.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, keysOf(t))
+	r := newRig(t, up, "", nil, withKeys(t))
 	body := `{"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name string
-		in   http.Header
+		sent http.Header
 		want map[string]string
 	}{
 		{"bearer", bearer("pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": ""}},
@@ -78,10 +78,10 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 		{"x-api-key", http.Header{"X-Api-Key": {"pk-b"}}, map[string]string{"X-Api-Key": "sk-up-b", "Authorization": ""}},
 		{"api-key", http.Header{"Api-Key": {"pk-b"}}, map[string]string{"Api-Key": "sk-up-b", "Authorization": ""}},
 		{"both", bearer("pk-a", "X-Api-Key", "pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": "sk-up-a"}},
-		{"none of the upstream's", bearer("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
+		{"no upstream key", bearer("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages", "/v1/models"} {
-			r.send(t, "POST", path, c.in, body)
+			r.send(t, "POST", path, c.sent, body)
 			for name, want := range c.want {
 				if got := up.last(t).header.Get(name); got != want {
 					t.Errorf("%s, %s: the upstream got %s %q, want %q", c.name, path, name, got, want)
@@ -104,26 +104,26 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// learn: off stores nothing, and lessons are injected nevertheless.
+// With learn: off, a key's requests get lessons, and nothing is stored.
 func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), keysOf(t))
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), withKeys(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
 		t.Errorf("the upstream got %s, want lesson one", up.last(t).body)
 	}
 	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {
-			t.Errorf("%s keeps %v, want none", tenant, xs)
+			t.Errorf("tenant %s stores the exchanges %v, want none", tenant, xs)
 		}
 	}
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// The key alone determines the tenant: no header, path or body under one key's name leads to another tenant.
+// The key alone determines the tenant: no other header, path or body changes the tenant.
 func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, keysOf(t))
+	r := newRig(t, up, "", nil, withKeys(t))
 	h := bearer("pk-a", "Precept-Session", "s")
 	for _, name := range []string{"Precept-Tenant", "X-Tenant", "X-Tenant-Id", "Openai-Organization", "Openai-Project", "X-Organization", "X-Precept-Tenant", "X-Forwarded-User", "X-Forwarded-For"} {
 		h.Set(name, "team-b")
@@ -142,22 +142,22 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 }
 
 // A key with roles accepts these roles only: another role is ignored.
-func TestKeyWithRolesRefusesOtherRoles(t *testing.T) {
+func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, keysOf(t))
+	r := newRig(t, up, "", nil, withKeys(t))
 	for key, want := range map[string]map[string]string{
 		"pk-a": {"reviewer": "reviewer", "admin": "admin"},
 		"pk-b": {"reviewer": "reviewer", "Reviewer": "Reviewer", "admin": ""},
 	} {
-		for role, role2 := range want {
+		for sent, role := range want {
 			req, err := http.NewRequestWithContext(t.Context(), "POST", chatPath, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.Header = bearer(key, "Precept-Role", role)
-			c, err := r.Speaks(req)
-			if err != nil || c.Role != role2 {
-				t.Errorf("the key %s with the role %s became %q with the error %v, want %q", key, role, c.Role, err, role2)
+			req.Header = bearer(key, "Precept-Role", sent)
+			c, err := r.ClaimOf(req)
+			if err != nil || c.Role != role {
+				t.Errorf("key %s with Precept-Role %s: got role %q and error %v, want role %q without an error", key, sent, c.Role, err, role)
 			}
 		}
 	}

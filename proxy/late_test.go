@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// lateIndex is a backend whose index of echoes does not answer while away is set.
+// lateIndex is a backend whose lookup of sessions by the ids that agents send back fails while away is set.
 type lateIndex struct {
 	backend
 	away atomic.Bool
@@ -28,18 +28,17 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// A conversation without a name continues at a replica whose store does not answer in time. The
-// request is forwarded without lessons and outside of the experiment, and no coin is drawn. After
-// the answer of the store, the next request is in its session again, with the block of its first
-// turn.
-func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
+// A conversation without a name continues at a replica whose store does not find the session in time. The request is
+// forwarded without lessons and excluded from the experiment. When the store answers again, the next request is in the
+// session of the first turn again, with the block of that turn.
+func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := bookOf(t, "one: build"), t.TempDir()
-	up := newUpstream(t, caller())
+	up := newUpstream(t, callingModel())
 	r := newRig(t, up, dir, book, flags)
 	a := newAgent("Fix the build.")
 	res, reply := r.send(t, "POST", chatPath, nil, a.body())
-	own := res.Header.Get("Precept-Session")
+	first := res.Header.Get("Precept-Session")
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Fatalf("the first turn is %s at the upstream, want lesson one", up.last(t).body)
 	}
@@ -54,10 +53,10 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	late.away.Store(true)
 	r = newRigOn(t, up, late, book, flags)
 	res, reply = r.send(t, "POST", chatPath, nil, a.body())
-	if got := res.Header.Get("Precept-Session"); got == own || bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Errorf("the request got session %s, want another session than %s, and no lesson: %s", got, own, up.last(t).body)
+	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.last(t).body, []byte("[one]")) {
+		t.Errorf("the request got session %s, want another session than %s, and no lesson: %s", got, first, up.last(t).body)
 	}
-	excluded := r.Parts().Metrics.Series("excluded").WithLabelValues("late")
+	excluded := r.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
 		t.Errorf("%v sessions are excluded as late, want 1", n)
 	}
@@ -65,8 +64,8 @@ func TestLateStoreAnswerDrawsNoCoin(t *testing.T) {
 	late.away.Store(false)
 	for turn := range 2 {
 		res, reply = r.send(t, "POST", chatPath, nil, a.body())
-		if got := res.Header.Get("Precept-Session"); got != own || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
-			t.Errorf("turn %d is session %s, want %s: %s", turn+3, got, own, up.last(t).body)
+		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
+			t.Errorf("turn %d is session %s, want %s: %s", turn+3, got, first, up.last(t).body)
 		}
 		a.next(callOf(t, reply), "ls", "x")
 	}

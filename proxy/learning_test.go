@@ -45,8 +45,8 @@ func (a *agent) addUser(text string) { a.list = append(a.list, obj{"role": "user
 
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// caller answers each request with a tool call with a new id.
-func caller() http.HandlerFunc {
+// callingModel answers each request with one tool call, under a new id.
+func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
 		i := n.Add(1)
@@ -67,7 +67,7 @@ func callOf(t *testing.T, reply []byte) string {
 		}
 	}
 	if err := json.Unmarshal(reply, &r); err != nil || len(r.Choices) == 0 || len(r.Choices[0].Message.ToolCalls) == 0 {
-		t.Fatalf("no call in %s", reply)
+		t.Fatalf("the reply is %s, want a tool call", reply)
 	}
 	return r.Choices[0].Message.ToolCalls[0].ID
 }
@@ -87,7 +87,7 @@ func listOfBody(t *testing.T, body []byte) string {
 func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
-			up := newUpstream(t, caller())
+			up := newUpstream(t, callingModel())
 			book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
 			dir := t.TempDir()
 			r := newRig(t, up, dir, book, injectAll())
@@ -114,7 +114,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 				}
 				list := listOfBody(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
-					t.Fatalf("turn %d: the list is not an extension:\n%s\n%s", turn, previous, list)
+					t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the turn before:\n%s", turn, list, previous)
 				}
 				previous = list
 				result := fmt.Sprintf("line %d", turn)
@@ -132,6 +132,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	}
 }
 
+// Two equal first requests begin two sessions; the retry of a failed first request continues its session.
 func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -149,18 +150,18 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	if a, b := sendWords("hi"), sendWords("hi"); a == b || !strings.HasPrefix(a, "s_") {
 		t.Errorf("two equal first requests have the sessions %s and %s, want two names that begin with s_", a, b)
 	}
-	for i := range 100 { // a client may retry when it has read the status
+	for i := range 100 { // the retry may arrive while the proxy still records the failed request
 		words := fmt.Sprint("hi ", i)
 		fail.Store(true)
 		a := sendWords(words)
 		fail.Store(false)
 		if b := sendWords(words); a != b {
-			t.Fatalf("attempt %d: a retry of a first request that failed is %s, want %s", i, b, a)
+			t.Fatalf("attempt %d: the retry of a failed first request is in session %s, want %s", i, b, a)
 		}
 	}
 	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("the session of a hostile header is %q, want at most 256 bytes without control characters", s)
+		t.Errorf("the session of a hostile path is %q, want at most 256 bytes without control characters", s)
 	}
 }
 
@@ -208,8 +209,8 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// Feedback arrives by each name of a session, early and late, once and twice; then the exchange and its samples are
-// stored redacted.
+// Feedback reaches a session by the id of the session, of a request and of a response, also before the session begins.
+// No secret or address of the exchange, its samples or the feedback is on disk.
 func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
@@ -228,28 +229,28 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	id := res.Header.Get("Precept-Request-Id")
 	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
 		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf(`%s: got code %d, m %v, want status 202, m["status"] = "joined" and m["session_id"] = "fb"`, by, code, m)
+			t.Errorf(`feedback by %s: got status %d, answer %v, want status 202 and "joined" with session_id "fb"`, by, code, m)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
 		if code, m := post(bad); code != 400 {
-			t.Errorf("%s: got code %d, m %v, want status 400", bad, code, m)
+			t.Errorf("invalid feedback %s: got status %d, answer %v, want status 400", bad, code, m)
 		}
 	}
 	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {
-		t.Errorf("unknown sample: got status %d, want 404", code)
+		t.Errorf("feedback for an unknown sample: got status %d, want 404", code)
 	}
 	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("two posts at once are answered with %s, want one joined and one error", b)
+		t.Errorf("a list of a valid and an invalid feedback is answered with %s, want one joined and one error", b)
 	}
 	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
 	r.stop()
 	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually waits for work of the recorder.
+// eventually waits until ok returns true, for at most a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -260,7 +261,7 @@ func eventually(t *testing.T, ok func() bool) {
 }
 
 func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
-	up := newUpstream(t, caller())
+	up := newUpstream(t, callingModel())
 	dir := t.TempDir()
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
@@ -291,7 +292,7 @@ func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 }
 
 func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
-	up := newUpstream(t, caller())
+	up := newUpstream(t, callingModel())
 	flags := injectAll()
 	flags["detect.loops"] = "false"
 	r := newRig(t, up, "", nil, flags)

@@ -31,12 +31,12 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 		return posted, err
 	}
 	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil {
-		return posted, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
+		return posted, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, with lists as keywords and targets`)
 	}
 	return posted, nil
 }
 
-// lessonText returns the client's text, byte for byte.
+// lessonText returns the lesson_text as the client sent it.
 func lessonText(l *lesson.Lesson) string {
 	if _, text, ok := strings.Cut(l.Body, lesson.AdviceHead); ok {
 		return strings.TrimSuffix(text, "\n")
@@ -44,19 +44,19 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// applyTo writes the fields of the request into a lesson, and drops the raw text, so that the lesson
-// is formatted again.
+// applyTo writes the fields of the request into a lesson, and clears the text of the lesson's file, so that the bank
+// formats the file again. LessonText is not nil.
 func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
-	bounded := func(what string, text *string, limit int) error {
+	checkLength := func(field string, text *string, limit int) error {
 		if text == nil {
 			return nil
 		}
 		if n := utf8.RuneCountInString(*text); n > limit || strings.TrimSpace(*text) == "" {
-			return refusal(wire.None, http.StatusUnprocessableEntity, what+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
+			return refusal(wire.None, http.StatusUnprocessableEntity, field+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
 		}
 		return nil
 	}
-	if err := errors.Join(bounded("signature", b.Signature, writ.MaxSignature), bounded("lesson_text", b.LessonText, writ.MaxText)); err != nil {
+	if err := errors.Join(checkLength("signature", b.Signature, writ.MaxSignature), checkLength("lesson_text", b.LessonText, writ.MaxText)); err != nil {
 		return nil, err
 	}
 	if b.Signature != nil {

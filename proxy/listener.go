@@ -12,8 +12,8 @@ import (
 // request.
 const maxConnections = 32 << 10
 
-// filesElsewhere is the number of files that the store, the outbox and the lessons need.
-const filesElsewhere = 64
+// otherFiles is the number of open files that the store, the outbox and the lessons need.
+const otherFiles = 64
 
 // minIdleTime is the time since the start or the last response of a connection after which the listener may
 // close the connection. Earlier, the next request is probably on its way and would be lost.
@@ -34,7 +34,7 @@ type LimitListener struct {
 	once    sync.Once
 
 	mu       sync.Mutex
-	idle     list.List                  // *idleConn values, the longest idle first
+	idle     list.List                  // idleConn values, the longest idle first
 	elements map[net.Conn]*list.Element // the elements of idle, by connection
 }
 
@@ -48,7 +48,7 @@ type idleConn struct {
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		maxConns = min(maxConns, max((files-filesElsewhere)/2, files/4, 1)) // each connection may need a connection to an upstream
+		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each connection may need a connection to an upstream
 	}
 	return newLimitListener(l, now, maxConns, minIdleTime)
 }

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// With no room left, the connection that has been idle for longest is closed; a connection with a request stays.
+// At the limit of connections, a new connection closes the one that has been idle for longest. A connection with a
+// request stays open.
 func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +28,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	srv.Listener, srv.Config.ConnState = listener, listener.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
-	dial := func(request, more string) (net.Conn, *bufio.Reader) {
+	dial := func(request, headers string) (net.Conn, *bufio.Reader) {
 		c, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -37,9 +38,9 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 		if request == "" {
 			return c, r
 		}
-		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+more+"\r\n")
+		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf(`%s: got line %q, error %v, want no error and line with the prefix "HTTP/1.1 200"`, request, line, err)
+			t.Fatalf(`%s: got line %q, error %v, want the prefix "HTTP/1.1 200" and no error`, request, line, err)
 		}
 		return c, r
 	}
@@ -50,13 +51,13 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
-	dial("/once", "") // the fifth
+	dial("/once", "") // the fifth connection, of at most 4
 	if b, err := first.ReadByte(); err == nil {
-		t.Errorf("the connection with the longest idle time sends %q, want a closed connection", b)
+		t.Errorf("the connection with the longest idle time gets %q, want a closed connection", b)
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {
-		t.Errorf("the next one: %v", err)
+		t.Errorf("the connection with the second longest idle time ends with %v, want a closed connection", err)
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
@@ -71,8 +72,8 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// All connections have a request when another connection arrives: the new connection is accepted
-// when a request ends, before its client leaves. The other connections stay open.
+// When another connection arrives while all connections have a request, the new connection is accepted as soon as a
+// request ends, although no client closes its connection.
 func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +99,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	status := func(r *bufio.Reader) {
 		t.Helper()
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf(`got line %q, error %v, want no error and line with the prefix "HTTP/1.1 200"`, line, err)
+			t.Fatalf(`got line %q, error %v, want the prefix "HTTP/1.1 200" and no error`, line, err)
 		}
 	}
 	one, two := sendRaw("/wait"), sendRaw("/wait")
@@ -112,8 +113,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	}
 }
 
-// Three times as many clients as connections send one request after the other: no request is lost because its
-// connection was closed.
+// With three times as many clients as allowed connections, no request fails because the listener closed its connection.
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
 	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
@@ -148,7 +148,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually waits for work of another goroutine.
+// eventually waits until ok returns true, for at most a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

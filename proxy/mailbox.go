@@ -16,9 +16,9 @@ import (
 // The bounds of the waits for answers to /lesson commands.
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
-	maxAnswers    = 8                     // answers that wait in a session for the next turn
-	maxOwed       = 4                     // replies of a session that still wait for answers from another replica
-	answerRetry   = 8 * time.Millisecond  // the pause before a missing answer is looked up again
+	maxAnswers    = 8                     // answers in a session that the next turn inserts
+	maxOwed       = 4                     // replies of a session whose commands may be answered by another replica
+	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
 // mailbox holds the answers to the /lesson commands of one session.
@@ -75,7 +75,7 @@ func (m mailbox) collect(ctx context.Context) {
 	for _, request := range owed {
 		text, late := m.readAnswers(ctx, request)
 		var list []string
-		_ = json.Unmarshal([]byte(text), &list) // "" where none came
+		_ = json.Unmarshal([]byte(text), &list) // an empty text has no answers
 		m.ses.Record.Mutex.Lock()
 		if box := &m.ses.Record.Mailbox; slices.Contains(box.Owed, request) { // otherwise a parallel turn has the answers
 			box.Owed = slices.DeleteFunc(box.Owed, func(id string) bool { return id == request })

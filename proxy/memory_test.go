@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-// The total of all captured copies is bounded; the copy that exceeds the bound is dropped, and its stream continues.
+// The captured copies of all replies are limited in total. A copy that exceeds the limit is dropped, and its stream
+// continues.
 func TestCapturedTextIsBoundedInTotal(t *testing.T) {
-	const streams, each, total = 8, 300, 1 << 20
+	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for range each {
+		for range events {
 			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", strings.Repeat("word ", 100))
 		}
 		_ = http.NewResponseController(w).Flush()
@@ -41,7 +42,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 			}
 			defer func() { _ = res.Body.Close() }()
 			br := bufio.NewReader(res.Body)
-			for range 2 * each {
+			for range 2 * events {
 				_, _ = br.ReadString('\n')
 			}
 			began <- struct{}{}
@@ -52,25 +53,25 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 	for range streams {
 		<-began
 	}
-	if n := r.copied(); n > total || n == 0 {
-		t.Errorf("%d bytes are charged, want more than 0 and at most %d", n, total)
+	if n := r.copyBytes(); n > total || n == 0 {
+		t.Errorf("the captured copies have %d bytes, want more than 0 and at most %d", n, total)
 	}
 	close(next)
 	for range streams {
 		if s := <-all; s != "true <nil>" {
-			t.Errorf(`got %q, want "true <nil>"`, s)
+			t.Errorf(`a stream that ends with [DONE], and its read error: got %q, want "true <nil>"`, s)
 		}
 	}
-	eventually(t, func() bool { return r.Parts().Tally.Exchanges.Load() == streams })
-	if n := r.Parts().Tally.CopiesCut.Load(); n == 0 || n == streams || r.Parts().Tally.Incomplete.Load() != 0 {
-		t.Errorf("%d of %d copies were dropped, want some; %d captures are incomplete, want 0", n, streams, r.Parts().Tally.Incomplete.Load())
+	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == streams })
+	if n := r.Options().Tally.CopiesCut.Load(); n == 0 || n == streams || r.Options().Tally.Incomplete.Load() != 0 {
+		t.Errorf("%d of %d copies are cut, want at least 1 and not all; %d captures are incomplete, want 0", n, streams, r.Options().Tally.Incomplete.Load())
 	}
-	if n := r.copied(); n != 0 {
-		t.Errorf("%d bytes are charged at the end, want 0", n)
+	if n := r.copyBytes(); n != 0 {
+		t.Errorf("the captured copies have %d bytes after all streams, want 0", n)
 	}
 }
 
-// The body of a request is released when its answer begins: a stream of minutes does not hold the body.
+// The body of a request is released when its answer begins, not when the answer ends.
 func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 	next := make(chan struct{})
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -114,7 +115,7 @@ func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	eventually(t, func() bool { // the release of the last bodies may be late
+	eventually(t, func() bool { // the last body may be released after the client has the first bytes
 		grown := int64(heap()) - int64(before)
 		return grown < streams*size/4
 	})

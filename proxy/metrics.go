@@ -70,9 +70,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		},
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
 		feedback:    vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
-		sessions:    sessionCounters{new: vec("precept_sessions_total", "New sessions, by the sign that named the session.", "method"), excluded: vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"), side: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
+		sessions:    sessionCounters{new: vec("precept_sessions_total", "New sessions, by the method that identified the session.", "method"), excluded: vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"), side: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
 		failOpen:    vec("precept_fail_open_total", "Failed steps of learning. The requests continued without the step.", "step"),
-		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded unchanged.", "reason"),
+		uninspected: vec("precept_uninspected_total", "Requests on an inspected path that were forwarded without inspection.", "reason"),
 		unread:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Requests that the upstream rejected with lessons and accepted without lessons."),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by result.", "command", "result"),
@@ -139,7 +139,7 @@ func (m *Metrics) startAtZero() {
 	}
 }
 
-// operation observes a reply of an upstream. rep is nil where the reply was not read.
+// operation observes a reply of an upstream. rep is nil if precept did not read the reply.
 func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
 	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
 	if rep == nil {

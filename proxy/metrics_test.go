@@ -12,7 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Series of alerts exist before the first event: increase() misses the first event of a series that starts at one.
+// The series that alerts use exist before their first event: increase() misses the first event of a series that begins
+// at 1.
 func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)
@@ -20,9 +21,9 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]int{}
+	series := map[string]int{} // number of series of a metric
 	for _, f := range families {
-		there[f.GetName()] = len(f.GetMetric())
+		series[f.GetName()] = len(f.GetMetric())
 		for _, m := range f.GetMetric() {
 			if m.GetCounter().GetValue() != 0 {
 				t.Errorf("%s begins at %v, want 0", f.GetName(), m.GetCounter().GetValue())
@@ -31,8 +32,8 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	}
 	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
 		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
-		if there[name] == 0 {
-			t.Errorf("the series %s is missing before the first event", name)
+		if series[name] == 0 {
+			t.Errorf("the metric %s has no series before its first event, want at least 1", name)
 		}
 	}
 }
@@ -75,10 +76,10 @@ func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
 		`{"messages":[`:                                   "invalid_json",
 	} {
 		if res, _ := r.send(t, "POST", chatPath, bearer("k"), body); res.Header.Get("Precept-Skip") != want {
-			t.Errorf("%.20s: got %q, want %q", body, res.Header.Get("Precept-Skip"), want)
+			t.Errorf("body %.20s: Precept-Skip is %q, want %q", body, res.Header.Get("Precept-Skip"), want)
 		}
 	}
 	if res, _ := r.send(t, "POST", "/v1/embeddings", bearer("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {
-		t.Error("a path that is not rewritten has one")
+		t.Errorf("on a path that is not inspected, Precept-Skip is %q, want none", res.Header.Get("Precept-Skip"))
 	}
 }

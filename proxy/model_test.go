@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// model answers each request of any of the three APIs with a call with a new id, which the header
-// X-Call contains. model fails the test if a real API would refuse the request: a call without its
-// result directly after the call.
+// model answers each request of any of the three APIs with a tool call under a new id, which the header
+// X-Call contains. model fails the test if the result of a call does not directly follow the call, because
+// a real API refuses such a request.
 func model(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if fault := adjacency(b); fault != "" {
-			t.Errorf("an API would refuse the body: %s; want a valid order of messages: %s", fault, b)
+		if fault := orderFault(b); fault != "" {
+			t.Errorf("%s; want a valid order of calls and results: %s", fault, b)
 		}
 		var req struct{ Stream bool }
 		_ = json.Unmarshal(b, &req)
@@ -28,16 +28,16 @@ func model(t *testing.T) http.HandlerFunc {
 		w.Header().Set("X-Call", id)
 		if req.Stream {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, streamed(r.URL.Path, i, id))
+			_, _ = io.WriteString(w, streamedReply(r.URL.Path, i, id))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, whole(r.URL.Path, i, id))
+		_, _ = io.WriteString(w, wholeReply(r.URL.Path, i, id))
 	}
 }
 
-// whole returns a reply with one call.
-func whole(path string, i int64, id string) string {
+// wholeReply returns reply number i, with one call, as one JSON object.
+func wholeReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		return fmt.Sprintf(`{"id":"resp_%024x","object":"response","status":"completed","model":"vendor-1","output":[{"type":"function_call","id":"fc_%024x","call_id":%q,"name":"bash","arguments":"{\"command\":\"make x\"}","status":"completed"}],"usage":{"input_tokens":7,"output_tokens":2,"input_tokens_details":{"cached_tokens":4}}}`, i, i, id)
@@ -47,8 +47,8 @@ func whole(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamed returns the reply as events, with a text before the call, comments and unknown events.
-func streamed(path string, i int64, id string) string {
+// streamedReply returns reply number i as events, with a text before the call, comments and unknown events.
+func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		return fmt.Sprintf(`: hello
@@ -144,8 +144,9 @@ data: [DONE]
 `, i, id)
 }
 
-// adjacency returns the error of an API about the order of calls and results; "" for a valid order.
-func adjacency(body []byte) string {
+// orderFault returns the fault in the order of calls and results in a body of the Chat or Messages API; "" for a valid
+// order.
+func orderFault(body []byte) string {
 	var b struct {
 		Messages []struct {
 			Role       string
@@ -175,13 +176,13 @@ func adjacency(body []byte) string {
 		words := false
 		for _, p := range parts {
 			if p.Type == "tool_result" && (words || !open[p.ToolUseID]) {
-				return fmt.Sprintf("a result in message %d stands behind words, or answers no call", i)
+				return fmt.Sprintf("a result in message %d follows a text, or answers no call", i)
 			}
 			words = words || p.Type == "text"
 			delete(open, p.ToolUseID)
 		}
 		if len(open) > 0 {
-			return fmt.Sprintf("message %d stands between a call and its result", i)
+			return fmt.Sprintf("message %d is between a call and its result", i)
 		}
 		for _, c := range m.ToolCalls {
 			open[c.ID] = true

@@ -22,14 +22,14 @@ import (
 	"precept/proxy/trace"
 )
 
-// spans collects the spans of a tracer.
+// spans collects the spans that a tracer sends.
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
-	raw string
+	raw string // the bodies with the spans
 }
 
-// traced adds a tracer and a collector to a rig; the returned func waits for the open spans and returns all spans.
+// traced adds a tracer and a collector to a rig. The returned function stops the rig and returns all spans of its turns.
 func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
@@ -53,7 +53,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Parts().Tracer = tr
+	r.Options().Tracer = tr
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
@@ -70,10 +70,11 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("a span holds content, want none: %q", got.raw)
 		}
-		return got.all[min(1, len(got.all)):] // without the first span
+		return got.all[min(1, len(got.all)):] // without the span of the wait for Run
 	}
 }
 
+// values returns the attributes of a span as texts; the values of a list end with a semicolon.
 func values(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -91,7 +92,7 @@ func values(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A turn is one span with its parent, its picks and its costs, and without any text of the conversation.
+// A turn is one span with its parent, its lessons and its tokens, and without any text of the conversation.
 func TestSpanOfATurnHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -107,7 +108,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	forwarded := up.last(t).header
 	r.chat(t, http.Header{"Traceparent": {strings.TrimSuffix(tracedParent, "1") + "0"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if got := up.last(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
-		t.Errorf("a trace that is not sampled was forwarded as %q", got)
+		t.Errorf("the traceparent of a trace that is not sampled is %q at the upstream, want it unchanged", got)
 	}
 	all := spans()
 	if len(all) != 1 {
@@ -116,7 +117,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	s, got := all[0], values(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
 		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
-		t.Errorf("the upstream got the trace %q, want %q; the span is %s with the parent %x", forwarded.Get("Traceparent"), want, s.GetName(), s.GetParentSpanId())
+		t.Errorf("the upstream got the traceparent %q, want %q, and the tracestate %q, want vendor=x; the span is %q, want chat m-large, with the parent %x, want b7ad6b7169203331", forwarded.Get("Traceparent"), want, forwarded.Get("Tracestate"), s.GetName(), s.GetParentSpanId())
 	}
 	for k, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
@@ -125,7 +126,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		"precept.lessons.withheld": "", "precept.api": "chat", "precept.turn": "1",
 	} {
 		if got[k] != want {
-			t.Errorf("%s = %q, want %q", k, got[k], want)
+			t.Errorf("the span's attribute %s is %q, want %q", k, got[k], want)
 		}
 	}
 	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
@@ -133,14 +134,15 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	}
 }
 
-// The span of an opted-out turn has metering facts only, and no trace is forwarded for a client without a trace.
+// The span of an opted-out turn has no session, agent, request, response or lesson. Without a trace of the client, no
+// trace is forwarded.
 func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, injectAll())
 	spans := traced(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
-		t.Errorf("the request got the traceparent %q, want none", h)
+		t.Errorf("the upstream got the headers %v, want no Traceparent", h)
 	}
 	all := spans()
 	if len(all) != 1 {
@@ -161,7 +163,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
-		then             http.HandlerFunc
+		reply            http.HandlerFunc
 	}{
 		{"the upstream refuses", `{"messages":[]}`, "429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
 		{"the upstream cuts", `{"messages":[{"role":"user","content":"x"}]}`, "incomplete", func(w http.ResponseWriter, _ *http.Request) {
@@ -170,10 +172,10 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}},
-		{"nobody understands it", `canary`, "", nil},
+		{"the request is no JSON", `canary`, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, newUpstream(t, tc.then), "", nil, nil)
+			r := newRig(t, newUpstream(t, tc.reply), "", nil, nil)
 			spans := traced(t, r, 1)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {
@@ -185,28 +187,28 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`got %v, want one entry in all, values(all[0])["error.type"] = %q and (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) = %v`, all, tc.want, (tc.want != ""))
+				t.Errorf(`got the spans %v, want one with the error.type %q, and with the status ERROR if the error.type is not empty`, all, tc.want)
 			}
 		})
 	}
 }
 
-// The usage that the upstream reports is counted, and a sampled trace is the exemplar of the overhead of precept.
+// The usage that the upstream reports is counted. The id of a sampled trace is an exemplar of precept_overhead_seconds.
 func TestOperationMetricsWithExemplars(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
-	r.Parts().Metrics = proxy.NewMetrics(reg)
+	r.Options().Metrics = proxy.NewMetrics(reg)
 	spans := traced(t, r, 0)
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	r.chat(t, nil, body)
 	if e := exemplars(t, reg); len(e) != 0 {
-		t.Errorf("exemplars of a trace that is not sampled: %v", e)
+		t.Errorf("after a turn without a sampled trace the exemplars are %v, want none", e)
 	}
 	r.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("got the exemplars %v, want 2 that begin with the id of the trace", e)
+		t.Errorf("got the exemplars %v, want 2, the first with the id of the trace", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
@@ -237,7 +239,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
 	return out
 }
 
-// exemplars returns the trace ids of the phase histogram.
+// exemplars returns the trace ids of the exemplars of precept_overhead_seconds.
 func exemplars(t *testing.T, reg *prometheus.Registry) (out []string) {
 	t.Helper()
 	for _, m := range gathered(t, reg)["precept_overhead_seconds"] {

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Each route of the data listener that belongs to precept is described, and each described route exists.
+// openapi.yaml describes each route of the data listener, and each described route exists.
 func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	text, err := os.ReadFile("../admin/openapi.yaml")
 	if err != nil {
@@ -24,27 +24,27 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	var described, there []string
+	var described, routes []string
 	for path, item := range doc.Paths {
 		for method := range item {
-			both := path == "/healthz" || path == "/readyz"
-			if method != "servers" && method != "parameters" && (both || strings.HasPrefix(path, "/v1/")) {
+			health := path == "/healthz" || path == "/readyz"
+			if method != "servers" && method != "parameters" && (health || strings.HasPrefix(path, "/v1/")) {
 				described = append(described, strings.ToUpper(method)+" "+path)
 			}
 		}
 	}
 	r := newRig(t, newUpstream(t, nil), "", nil, nil)
-	r.Parts().Bank = struct{ proxy.Bank }{} // no request reads the bank
+	r.Options().Bank = struct{ proxy.Bank }{} // no request reads the bank
 	for _, route := range r.Routes() {
-		path := strings.TrimPrefix(route.Path, "/p/:names") // the same path after a path form
+		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists after the path form
 		if route.Path != "/*" && route.Method != http.MethodHead {
-			there = append(there, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))
+			routes = append(routes, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))
 		}
 	}
 	slices.Sort(described)
-	slices.Sort(there)
-	there = slices.Compact(there)
-	if len(there) < 8 || !slices.Equal(described, there) {
-		t.Errorf("the description has the routes\n%s\nwant the routes of the router\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
+	slices.Sort(routes)
+	routes = slices.Compact(routes)
+	if len(routes) < 8 || !slices.Equal(described, routes) {
+		t.Errorf("openapi.yaml describes the routes\n%s\nwant the routes of the router\n%s", strings.Join(described, "\n"), strings.Join(routes, "\n"))
 	}
 }

@@ -28,8 +28,8 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Tally                        // counts turns that opted out and copies that were dropped
-	Beliefs func(tenant string) *bandit.Chooser // asks no store
+	Tally   *store.Tally                        // counts turns that opted out and copies that were cut
+	Beliefs func(tenant string) *bandit.Chooser // the chooser of a tenant, from memory
 	Book    func() *lesson.Book
 	Now     func() time.Time
 	Rand    io.Reader // source of random ids; safe for concurrent use
@@ -42,7 +42,7 @@ type Options struct {
 	Consulted *Consulted                               // number of matches of each lesson
 	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil: none
 	Rules     func() *rules.Registry                   // sections of rules files under measurement; nil: none
-	Pending   PendingTexts                             // answers for the next turn, at whichever replica; nil: there is one replica
+	Pending   PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil: there is one replica
 }
 
 // FleetKeys are the keys that all replicas on one store share.
@@ -78,18 +78,18 @@ type Recorder interface {
 	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
 	Begin(x *sample.Exchange) *store.TurnStart
 	Abandon(b *store.TurnStart)
-	// Offer passes a turn to the recorder. Offer reports false where the recorder has no room.
+	// Offer passes a turn to the recorder. Offer reports false if the recorder has no room.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Trouble says which part of the store does not work; "": all parts work.
+	// Trouble names the part of the store that does not work; "": all parts work.
 	Trouble() string
 }
 
 // Feedback stores the feedback of clients about sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions that showed a commit, a branch or a pull request of the
+	// RateWork stores feedback on the sessions that worked on a commit, a branch or a pull request of the
 	// first known group.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }

@@ -36,31 +36,31 @@ func (p paths) normal(escaped string) string {
 	if !strings.HasPrefix(escaped, "/") {
 		return escaped
 	}
-	form, path := "", single(escaped)
+	form, path := "", oneLeadingSlash(escaped)
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
 		segment, rest, _ := strings.Cut(after, "/")
-		rest = single("/" + rest)
-		if own, ok := p.endpoint(rest); ok {
-			return "/p/" + segment + own
+		rest = oneLeadingSlash("/" + rest)
+		if canonical, ok := p.endpoint(rest); ok {
+			return "/p/" + segment + canonical
 		}
 		if _, _, ok := session.ParsePath(path); ok {
 			form, path = "/p/"+segment, rest
 		}
 	}
-	if own, ok := p.endpoint(path); ok {
-		return form + own
+	if canonical, ok := p.endpoint(path); ok {
+		return form + canonical
 	}
-	if clean := cleaned(path); family(clean, nil) != wire.None {
+	if clean := cleaned(path); apiOf(clean, nil) != wire.None {
 		return form + clean
 	}
 	if rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, "//") {
-		path = path[:len(path)-len(rest)] + single(rest)
+		path = path[:len(path)-len(rest)] + oneLeadingSlash(rest)
 	}
 	return form + path
 }
 
-// single returns the path with exactly one slash at its beginning.
-func single(path string) string { return "/" + strings.TrimLeft(path, "/") }
+// oneLeadingSlash returns the path with exactly one slash at its beginning.
+func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
 // cleaned returns the path without empty segments, except after the colon of a URL in the path.
 func cleaned(path string) string {
@@ -79,8 +79,8 @@ func cleaned(path string) string {
 
 // endpoint returns the canonical path of an endpoint of precept: /v1/feedback, /v1/lessons/ID, /healthz.
 // ok is false for any other path.
-func (p paths) endpoint(path string) (own string, ok bool) {
-	if !mayBeOwn(path) {
+func (p paths) endpoint(path string) (canonical string, ok bool) {
+	if !mayBeEndpoint(path) {
 		return "", false
 	}
 	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
@@ -91,22 +91,22 @@ func (p paths) endpoint(path string) (own string, ok bool) {
 		}
 		switch {
 		case name == "feedback", name == "lessons" && p.lessons, name == "hooks":
-			own = "/" + strings.Join(append([]string{"v1", name}, segments[i+1:]...), "/")
+			canonical = "/" + strings.Join(append([]string{"v1", name}, segments[i+1:]...), "/")
 		case (name == "healthz" || name == "readyz") && i == len(segments)-1:
-			own = "/" + name
+			canonical = "/" + name
 		default:
 			continue
 		}
 		if p.isBase("/" + strings.Join(segments[:i], "/")) {
-			return own, true
+			return canonical, true
 		}
 	}
 	return "", false
 }
 
-// mayBeOwn reports whether a path can contain the name of an endpoint of precept. For most paths mayBeOwn
-// returns false, and endpoint does not split the path.
-func mayBeOwn(path string) bool {
+// mayBeEndpoint reports whether a path can contain the name of an endpoint of precept. For most paths
+// mayBeEndpoint returns false, and endpoint does not split the path.
+func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
 			return true
@@ -123,11 +123,12 @@ func (p paths) isBase(path string) bool {
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// family returns the API that a request belongs to, rewritten or not. Token counts and batches of
-// messages belong to the Messages API, a stored response belongs to the Responses API. For a path
-// of no API (models, files), the header decides that every client of the Messages API must send.
-// The messages of a thread belong to no rewritten API.
-func family(path string, h http.Header) wire.Dialect {
+// apiOf returns the API of a request, also of a request that precept does not inspect. Token counts and
+// batches of messages belong to the Messages API, a stored response belongs to the Responses API. A path
+// of no API (models, files) belongs to the Messages API if the request has the header
+// Anthropic-Version, which every client of that API must send. The messages of a thread belong to no
+// inspected API.
+func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
 		return wire.None

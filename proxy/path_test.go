@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// endpoint is a request to one of precept's endpoints, and the status of the response.
+// endpoint is a request to one of precept's endpoints, and the wanted status of the response.
 type endpoint struct {
 	method, path, body string
 	want               int
@@ -62,14 +62,14 @@ func baseForms(path string) map[string]string {
 		"a doubled slash in front": "/" + path,
 		"a doubled slash inside":   "/v1/" + bare,
 		"three slashes everywhere": strings.ReplaceAll("/v1"+bare, "/", "///"),
-		"behind an endpoint":       "/v1/chat/completions" + path,
+		"after another endpoint":   "/v1/chat/completions" + path,
 		"the path of the upstream": "/gateway/openai" + bare,
-		"its version as well":      "/gateway/openai" + path,
+		"upstream and version":     "/gateway/openai" + path,
 		"an escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
 	}
 }
 
-// agentForms returns the path after each form in which a base URL names its agent.
+// agentForms returns a path without and with the path form, in the ways in which a base URL may contain the form.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -80,12 +80,11 @@ func agentForms(path string) map[string]string {
 	}
 }
 
-// precept answers each of its endpoints under every form of base URL, and no part of such a request
-// reaches the upstream.
+// precept answers each of its endpoints under every form of base URL, and forwards none of these requests.
 func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
-	r.Parts().Bank = newOneLesson()
+	r.Options().Bank = newOneLesson()
 	listener := httptest.NewServer(r.Handler())
 	t.Cleanup(listener.Close)
 	r.url = listener.URL
@@ -94,13 +93,13 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 			for form, path := range agentForms(path) {
 				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
 				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-					t.Errorf("%s, %s: %s %s: status %d, want %d: %.200s", base, form, e.method, path, res.StatusCode, e.want, body)
+					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow with 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
 				}
 			}
 		}
 	}
 	if up.count() > 0 {
-		t.Errorf("%d requests reached the upstream; the last: %+v, want 0", up.count(), up.last(t))
+		t.Errorf("%d requests reached the upstream, want 0; the last is %+v", up.count(), up.last(t))
 	}
 }
 
@@ -132,12 +131,12 @@ func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Rec
 
 func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The agent of the path form is the agent of the feedback: an agent that opted out leaves nothing.
-func TestFeedbackOfAnOptedOutAgentLeavesNothing(t *testing.T) {
+// The path form names the agent of feedback: the feedback of an opted-out agent is ignored.
+func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
-			t.Errorf("%s: got %s, want %s", path, body, want)
+			t.Errorf("feedback to %s is answered with %s, want the status %s", path, body, want)
 		}
 	}
 }
@@ -170,19 +169,19 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 	} {
 		r.send(t, "POST", requested, nil, hi)
 		if got := up.last(t).uri; got != want {
-			t.Errorf("%s became %s, want %s", requested, got, want)
+			t.Errorf("a request to %s reaches the upstream at %s, want %s", requested, got, want)
 		}
 	}
 }
 
-// A rewritten path with doubled slashes gets lessons as well.
+// A request to an inspected path with doubled slashes gets lessons.
 func TestDoubledSlashPathGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
 		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
 		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {
-			t.Errorf(`%s: got %s, want a text with "[one]"`, path, body)
+			t.Errorf(`%s: the upstream got %s, want lesson one`, path, body)
 		}
 	}
 }

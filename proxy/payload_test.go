@@ -2,8 +2,8 @@ package proxy
 
 import "testing"
 
-// A buffer of the pool has the requested room, for any buffers put before, and not many times as much: a small request
-// pins no large buffer.
+// A buffer of the pool has at least the requested capacity, whichever buffers were returned to the pool, and at most
+// four times as much: a small request holds no large buffer.
 func TestPoolBufferFitsTheRequestedSize(t *testing.T) {
 	var p pool
 	p.put(nil)

@@ -61,7 +61,7 @@ func providers() []provider {
 	}
 }
 
-// Each provider has its own paths: a request arrives at its path, with a lesson where precept rewrites.
+// A request reaches the path of its provider, with a lesson on the paths that precept inspects.
 func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
@@ -77,21 +77,21 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 			r := newRig(t, up, t.TempDir(), bookOf(t, "one: mend the build"), flags)
 			for requested, want := range p.requests {
 				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}],"input":"Please mend the build"}`
-				rewritten := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")
-				if !rewritten {
+				inspected := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")
+				if !inspected {
 					method, sent = "GET", ""
 				}
 				if strings.Contains(requested, "responses") {
 					sent = `{"input":"Please mend the build"}`
-				} else if rewritten {
+				} else if inspected {
 					sent = `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
 				}
 				r.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
 				if got != want {
-					t.Errorf("%s arrives at %s, want %s", requested, got, want)
+					t.Errorf("a request to %s reaches the upstream at %s, want %s", requested, got, want)
 				}
-				if rewritten != strings.Contains(string(body), "[one]") {
-					t.Errorf("%s: got %s, want rewritten = %v", requested, body, strings.Contains(string(body), "[one]"))
+				if inspected != strings.Contains(string(body), "[one]") {
+					t.Errorf("%s: the upstream got %s, want lesson one: %v", requested, body, inspected)
 				}
 			}
 		})
@@ -109,7 +109,7 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 		{"https://a/v1/messages/", "/v1/messages", "/v1/messages"},
 		{"https://a/api/v1", "/api/v1/models", "/api/v1/models"},
 		{"https://a/openai", "/openai/deployments/x/chat/completions", "/openai/deployments/x/chat/completions"},
-		{"https://a/api", "/api/models", "/api/api/models"}, // an unknown provider
+		{"https://a/api", "/api/models", "/api/api/models"}, // /api is no known base path, and may be part of the path
 		{"https://a/v1", "/v1/v1beta/x", "/v1/v1beta/x"},
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},
@@ -119,7 +119,7 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tg.Resolve(c.requested, "", false).EscapedPath(); got != c.want {
-			t.Errorf("%s and %s: %s, want %s", c.upstream, c.requested, got, c.want)
+			t.Errorf("upstream %s, request to %s: got the path %s, want %s", c.upstream, c.requested, got, c.want)
 		}
 	}
 }

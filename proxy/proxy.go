@@ -1,6 +1,9 @@
 // Package proxy is the data listener: the package receives the requests of agents, inserts lessons,
 // and forwards requests with httputil.ReverseProxy.
 //
+// An inspected path is the path of a request to the Chat, Responses or Messages API, whose body precept
+// reads and may change; requests on other paths are only forwarded.
+//
 // Contract: bytes that precept does not understand are forwarded unchanged. A change of a request
 // is a splice of text. Response bytes never change. No fault of precept changes the status, the
 // body or the time of a request: each step of learning runs under a guard, which counts a panic or
@@ -47,7 +50,7 @@ type Proxy struct {
 	commands *commandQueue
 
 	deliveries   deliveries   // newest deliveries of webhooks
-	refusedHooks refusedHooks // counts deliveries of webhooks without a known signature
+	refusedHooks refusedHooks // counts deliveries of webhooks that no configured secret signed
 }
 
 // New returns a data listener. New starts no goroutine.

@@ -12,16 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The parts of the conversation of these tests.
+// The parts of the conversation that the side requests of these tests quote.
 const (
 	quotedTask   = "Please mend the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideCalls returns requests of frameworks about that conversation, as their packages write them.
-// No request names its purpose in known words.
-func sideCalls() map[string][]obj {
+// sideRequests returns requests of frameworks about that conversation, as their packages write them.
+// No request names its purpose in words that precept knows.
+func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
 	lines := "user: " + quotedTask + "\nassistant: " + quotedAnswer + "\n"
@@ -52,8 +52,8 @@ func sideCalls() map[string][]obj {
 	}
 }
 
-// playedBeside plays the conversation that the side requests quote, with a lesson.
-func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
+// playConversation sends the two turns of the quoted conversation, and returns the name of their session.
+func playConversation(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	sendList := func() string {
@@ -64,7 +64,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, key, string(b))
 		if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
-			t.Fatalf("no lesson in the conversation itself (%s): %s, want [one] exactly once", res.Header.Get("Precept-Skip"), got)
+			t.Fatalf("a turn of the quoted conversation is %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
 		}
 		return res.Header.Get("Precept-Session")
 	}
@@ -77,12 +77,12 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name strin
 	return first
 }
 
-// answering returns an upstream that answers first with a tool call, and then with text.
+// answering returns an upstream that answers the task with a tool call, and every other request with text.
 func answering(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
 	up := newUpstream(t, nil)
-	up.then = func(w http.ResponseWriter, _ *http.Request) {
+	up.reply = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if body := string(up.last(t).body); strings.Contains(body, `"role":"tool"`) || !strings.Contains(body, quotedTask) {
 			_, _ = fmt.Fprint(w, chatReply(fmt.Sprint("c", n.Add(1)), quotedAnswer))
@@ -93,34 +93,34 @@ func answering(t *testing.T) *upstream {
 	return up
 }
 
-// Side calls of frameworks are forwarded unchanged, begin no session, and are counted.
-func TestSideCallsOfFrameworksPassUnchanged(t *testing.T) {
-	for name, call := range sideCalls() {
+// Side requests of frameworks are forwarded unchanged, begin no session, and are counted.
+func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
+	for name, call := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
-			playedBeside(t, r, bearer("k"), true)
+			playConversation(t, r, bearer("k"), true)
 			b, _ := json.Marshal(obj{"messages": call})
-			for range 2 { // they come again after each turn
+			for range 2 { // a framework repeats the request after each turn
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
 					t.Errorf("Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 				}
 			}
-			if n := testutil.ToFloat64(r.Parts().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
-				t.Errorf("got a count of %v, want 2", n)
+			if n := testutil.ToFloat64(r.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
+				t.Errorf("%v side requests are counted as quotes, want 2", n)
 			}
-			if n := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-				t.Errorf("got %v sessions of one, want 1", n)
+			if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+				t.Errorf("got %v new sessions, want 1 for the quoted conversation", n)
 			}
 		})
 	}
 }
 
-// Frameworks ask for JSON or a call of their own tool to store a digest of a conversation. The next
-// side request may quote the output of the previous side request and no part of the conversation.
-func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
+// Frameworks ask for JSON or a call of their own tool to store facts of a conversation. The next side
+// request may quote the reply to the previous side request and no part of the conversation.
+func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
@@ -145,8 +145,8 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 			flags["debug_headers"] = "true"
 			up := answering(t)
 			r := newRig(t, up, "", bookOf(t, "one: parser test"), flags)
-			playedBeside(t, r, bearer("k"), true)
-			up.then = func(w http.ResponseWriter, _ *http.Request) {
+			playConversation(t, r, bearer("k"), true)
+			up.reply = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, chatReply("c9", `{\"facts\":[\"`+fact+`\"]}`))
 			}
@@ -161,12 +161,12 @@ func TestSideCallsForJSONOrAToolPassUnchanged(t *testing.T) {
 	}
 }
 
-// The side call of a memory keeper for a chat without tools is recognised by the dialogue in the call.
-func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
+// The side request of a memory library for a chat without tools is recognised by the dialogue that the request quotes.
+func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
-	playedBeside(t, r, bearer("k"), false)
+	playConversation(t, r, bearer("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
@@ -174,11 +174,11 @@ func TestSideCallOfAMemoryKeeperIsFound(t *testing.T) {
 	}
 }
 
-// A session continues from the summary that a framework made of it, without any other message.
+// A session continues when its messages are replaced by the summary that a side request made of the session.
 func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	up := answering(t)
 	r := newRig(t, up, "", bookOf(t, "one: parser test"), injectAll())
-	first := playedBeside(t, r, bearer("k"), true)
+	first := playConversation(t, r, bearer("k"), true)
 	session := func(body obj) string {
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
@@ -189,11 +189,11 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	shortened := func(said string) obj {
 		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + said}, {"role": "user", "content": "And now mend the other one."}}}
 	}
-	up.then = func(w http.ResponseWriter, _ *http.Request) {
+	up.reply = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("c7", line))
 	}
-	session(obj{"messages": sideCalls()["langchain, deepagents (one message)"]})
+	session(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
 	if got := session(shortened("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
 		t.Errorf("a list with another summary has session %s, want a new session", got)
 	}
@@ -202,13 +202,13 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	}
 }
 
-// After a restart, side calls of a session are recognised from its next turn on, by earlier texts too.
-func TestSideCallIsFoundAfterARestart(t *testing.T) {
+// After a restart, side requests about a session are recognised from its next turn on, also by texts of earlier turns.
+func TestSideRequestIsFoundAfterARestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	up, dir, book := answering(t), t.TempDir(), bookOf(t, "one: parser test")
 	r := newRig(t, up, dir, book, flags)
-	playedBeside(t, r, bearer("k"), true)
+	playConversation(t, r, bearer("k"), true)
 	r.stop()
 	r = newRig(t, up, dir, book, flags)
 	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
@@ -220,15 +220,15 @@ func TestSideCallIsFoundAfterARestart(t *testing.T) {
 		{"role": "user", "content": "Thank you, and what now?"},
 	}})
 	r.send(t, "POST", chatPath, bearer("k"), string(b))
-	side, _ := json.Marshal(obj{"messages": sideCalls()["mem0 1 (fact retrieval)"]})
+	side, _ := json.Marshal(obj{"messages": sideRequests()["mem0 1 (fact retrieval)"]})
 	if res, _ := r.send(t, "POST", chatPath, bearer("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("skip %q, want \"side:quotes\"", res.Header.Get("Precept-Skip"))
+		t.Errorf("Precept-Skip of a side request after a restart is %q, want side:quotes", res.Header.Get("Precept-Skip"))
 	}
 }
 
 // A request that resembles a side request and may come from an agent gets its lessons.
-func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
-	judge := sideCalls()["a judge"]
+func TestAgentsSimilarToSideRequestsGetLessons(t *testing.T) {
+	judge := sideRequests()["a judge"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	system := func(text string, list []obj) []obj {
 		return append([]obj{{"role": "system", "content": text}}, list...)
@@ -236,7 +236,7 @@ func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 	for name, c := range map[string]struct {
 		chat  bool // the quoted conversation has no tools
 		key   string
-		head  http.Header
+		head  http.Header // further headers
 		list  []obj
 		tools bool
 	}{
@@ -245,17 +245,17 @@ func TestAgentsSimilarToSideCallsGetLessons(t *testing.T) {
 		"the task alone":                    {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
 		"the answer alone, to an agent":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
 		"with tools, and a task of its own": {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
-		"with tools, and a short one":       {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
-		"beside a chat without tools":       {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
-		"who repeats the question":          {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
-		"with a name of its own":            {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"with tools, and a short task":      {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
+		"the quoted chat has no tools":      {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
+		"the task twice, no answer":         {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
+		"with a session of its own":         {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
 		"another person of an application":  {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
-			playedBeside(t, r, bearer("k"), !c.chat)
+			playConversation(t, r, bearer("k"), !c.chat)
 			body := obj{"messages": c.list}
 			if c.tools {
 				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}

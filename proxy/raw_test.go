@@ -32,10 +32,10 @@ import (
 	"precept/store"
 )
 
-// conversation is a turn that precept inspects.
+// conversation is the body of a turn that precept inspects; %d makes it unique.
 const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// handler returns a precept before an upstream.
+// handler returns the data listener in front of an upstream, on a store in memory.
 func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -71,7 +71,7 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	return p.Handler()
 }
 
-// startProxy starts handler and returns its URL.
+// startProxy serves handler and returns the URL.
 func startProxy(t *testing.T, upstream string, flags ...string) string {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(handler(t, upstream, flags...))
@@ -81,8 +81,8 @@ func startProxy(t *testing.T, upstream string, flags ...string) string {
 	return srv.URL
 }
 
-// plain starts the reverse proxy of Go's library before an upstream, as a reference for benchmarks.
-func plain(t *testing.T, upstream string) string {
+// startPlainProxy serves the reverse proxy of Go's library in front of an upstream, for comparison with precept.
+func startPlainProxy(t *testing.T, upstream string) string {
 	t.Helper()
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -99,24 +99,25 @@ func plain(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream is an upstream on raw connections: serve is called for each request, after its
-// headers, and returns whether the connection continues. n counts the requests from 1.
+// rawUpstream is an upstream on raw connections.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
-	open     atomic.Int64 // connections
+	open     atomic.Int64 // open connections
 }
 
-// settled waits until the upstream has no connection: the next request opens a connection.
-func (u *rawUpstream) settled(t *testing.T) {
+// waitClosed waits until the upstream has no connection, so that the next request opens a connection.
+func (u *rawUpstream) waitClosed(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("a connection that the upstream ended is open after the wait, want a closed connection")
+			t.Fatalf("%d connections are open after a minute, want 0", u.open.Load())
 		}
 	}
 }
 
+// newRaw starts an upstream. serve is called for each request, after its headers, and returns whether the connection
+// continues. n counts the requests from 1.
 func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,18 +174,18 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
-// clientSaw is a response as a client receives it.
-type clientSaw struct {
+// clientReply is a response as a client receives it.
+type clientReply struct {
 	interim []string
 	status  int
 	header  string
 	body    string
 	trailer string
-	end     string // whole, cut, none
+	end     string // "whole", "cut" within the body, or "none": no response
 }
 
 // sendRaw sends one request on its own connection and reads the whole response.
-func sendRaw(t *testing.T, base, head, body string) clientSaw {
+func sendRaw(t *testing.T, base, head, body string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -197,7 +198,7 @@ func sendRaw(t *testing.T, base, head, body string) clientSaw {
 	return readReply(bufio.NewReader(c), strings.Fields(head)[0])
 }
 
-func readReply(br *bufio.Reader, method string) (s clientSaw) {
+func readReply(br *bufio.Reader, method string) (s clientReply) {
 	for {
 		res, err := http.ReadResponse(br, &http.Request{Method: method})
 		if err != nil {
@@ -205,12 +206,12 @@ func readReply(br *bufio.Reader, method string) (s clientSaw) {
 			return s
 		}
 		if res.StatusCode < 200 && res.StatusCode != 101 {
-			s.interim = append(s.interim, fmt.Sprint(res.StatusCode, lines(res.Header)))
+			s.interim = append(s.interim, fmt.Sprint(res.StatusCode, headerLines(res.Header)))
 			continue
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		s.status, s.header, s.body, s.trailer, s.end = res.StatusCode, lines(res.Header), string(b), lines(res.Trailer), "whole"
+		s.status, s.header, s.body, s.trailer, s.end = res.StatusCode, headerLines(res.Header), string(b), headerLines(res.Trailer), "whole"
 		if err != nil {
 			s.end = "cut"
 		}
@@ -218,8 +219,8 @@ func readReply(br *bufio.Reader, method string) (s clientSaw) {
 	}
 }
 
-// lines returns headers in a fixed order, without Date and the headers that precept adds.
-func lines(h http.Header) string {
+// headerLines returns headers in a fixed order, without Date and the headers that precept adds.
+func headerLines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
 		if strings.HasPrefix(k, "Precept-") || k == "Date" {
@@ -233,8 +234,8 @@ func lines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// reply returns an upstream that reads the whole request and answers with the given bytes. With
-// more = false the upstream then waits until the other side closes the connection.
+// reply returns a serve function for newRaw that reads the whole request and answers with the bytes wire. With
+// more = false the upstream then ends its side, and waits until the other side closes the connection.
 func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -45,7 +45,7 @@ type outgoing struct {
 	target       *target       // the configured upstream
 	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
 	inbound      *http.Request // the request as the server made it; net/http adds unannounced trailers here only
-	uncompressed bool          // request a reply without Content-Encoding
+	uncompressed bool          // ask the upstream for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
 	span         *trace.Span   // nil: the client's trace headers are forwarded unchanged
 
@@ -66,7 +66,7 @@ func (o *outgoing) restore(sent *payload) {
 // finish at the end of an accepted request.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
-	api := family(path, r.Header)
+	api := apiOf(path, r.Header)
 	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // the messages of a thread are not the Messages API
 		in.dialect = d
 		w.dialect = d
@@ -116,8 +116,8 @@ func (t *turn) read() error {
 	if err != nil {
 		t.p.pool.put(b)
 		body.charge.release(0)
-		if own := t.w.body.fault(t.in.dialect); own != nil {
-			return own
+		if fault := t.w.body.fault(t.in.dialect); fault != nil {
+			return fault
 		}
 		return err
 	}

@@ -21,7 +21,7 @@ type draft struct {
 	start        *store.TurnStart
 	size         int64           // bytes in the exchange
 	signals      []detect.Signal // signals in the request, such as the outcome of a test run
-	shows        bool            // the turn showed a new commit, branch or pull request
+	newWork      bool            // a tool result has a new commit, branch or pull request
 	answeredArgs []string        // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
@@ -53,7 +53,7 @@ func (t *turn) discard() {
 	}
 }
 
-// gather copies the draft's part of the request, before the buffer returns to the pool.
+// gather copies data of the request into the draft, before the buffer of the request returns to the pool.
 func (t *turn) gather() {
 	if t.draft == nil {
 		return
@@ -71,12 +71,12 @@ func (t *turn) gather() {
 			t.draft.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
 		}
 	}
-	t.showWork()
+	t.addWork()
 }
 
-// showWork adds the commits, branches and pull requests in the tool results to the session, so that
+// addWork adds the commits, branches and pull requests in the tool results to the session, so that
 // feedback on a commit finds the session. The store holds the keys until the recorder has judged the turn.
-func (t *turn) showWork() {
+func (t *turn) addWork() {
 	refs := t.plan.results.Work(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
 		return
@@ -89,11 +89,11 @@ func (t *turn) showWork() {
 	for i, k := range keys {
 		echoes[i] = session.Echo{Tenant: t.in.identity.tenant, Key: k, ID: id, At: t.in.started}
 	}
-	t.draft.shows = len(keys) > 0
+	t.draft.newWork = len(keys) > 0
 	t.holdKeys(echoes)
 }
 
-// copyNewItems copies the items that no earlier turn has shown, up to learning.capture_limit.
+// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.base
 	if t.plan.number <= 1 {
@@ -118,16 +118,16 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 		return 0
 	}
 	x.New = make([]json.RawMessage, 0, end-from)
-	for room := make([]byte, 0, size); from < end; from++ {
+	for copied := make([]byte, 0, size); from < end; from++ {
 		b := req.Raw(from)
-		room = append(room, b...)
-		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
+		copied = append(copied, b...)
+		x.New = append(x.New, json.RawMessage(copied[len(copied)-len(b):len(copied):len(copied)]))
 	}
 	return size
 }
 
 // copyPrompt copies the system prompt and the tools, which every turn of the session sends again. Both
-// count for learning.capture_limit, of which used bytes are used.
+// count for learning.capture_limit; used is the number of bytes that count already.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.set.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -170,8 +170,8 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 }
 
 // publish writes the decisions of the turn for other replicas before the client has the whole
-// reply, because the next turn may reach another replica. An opt-out is published as well, and a
-// session that moves between replicas. The recorder writes all other turns later.
+// reply, because the next turn may reach another replica. Opt-outs, /lesson commands, and turns of a
+// session that moves between replicas are published as well. The recorder writes all other turns later.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.Shared() {
@@ -194,15 +194,15 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.resolveReply() // a cut reply: the first part is read
+		t.resolveReply() // of a cut reply, the received part
 	}
 	t.runStep(label.StepWrit, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
 
-// offer passes the draft to the recorder, and releases the session. A turn without room in the
-// recorder is judged as well: the row of the session depends on the judgement.
+// offer passes the draft to the recorder, and releases the session. If the recorder has no room,
+// OptedOut still looks for an opt-out in the turn, because the row of the session depends on the result.
 func (t *turn) offer() {
 	st := t.p.opts.Store
 	if t.session.Session == nil {
@@ -235,7 +235,7 @@ func (t *turn) offer() {
 	}
 }
 
-// complete adds to the draft how the turn ended.
+// complete adds the reply and the outcome of the turn to the draft.
 func (t *turn) complete() {
 	if !t.enter(phaseComplete) {
 		return
@@ -267,7 +267,7 @@ func (t *turn) complete() {
 // decided reports whether the turn made a decision that later turns must repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
-	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.shows
+	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.newWork
 }
 
 // change returns the change of the session's row by the turn. An opt-out counts as a change: an
@@ -282,8 +282,8 @@ func (t *turn) change() store.Change {
 	return store.Unchanged
 }
 
-// judgeUnoffered judges a turn in place of the recorder: a side request, a turn without capture,
-// and a turn with a failed step. After a failed step the turn counts as opted out.
+// judgeUnoffered decides in place of the recorder whether a turn opted out: a side request, a turn
+// without capture, or a turn with a failed step, which counts as opted out.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return

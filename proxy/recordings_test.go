@@ -32,7 +32,7 @@ type recorded struct {
 	Header map[string]string
 	Body   json.RawMessage
 	Reply  string
-	Loop   bool // the request contains the warning
+	Loop   bool // the request must contain the loop warning at the upstream
 }
 
 func readRecording(t *testing.T, path string) []recorded {
@@ -58,8 +58,8 @@ func readRecording(t *testing.T, path string) []recorded {
 	return all
 }
 
-// The recorded requests of each agent pass through precept, turn by turn: one session, growing lists, the lesson and
-// the warning once, and side requests unchanged. The second run restarts precept halfway.
+// The recorded requests of each agent are one session with growing lists. The lesson and the loop warning are inserted
+// once, and side requests are forwarded unchanged. The second run restarts the proxy halfway.
 func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil || len(paths) < 17 {
@@ -68,18 +68,18 @@ func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 	for _, path := range paths {
 		all := readRecording(t, path)
 		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-		t.Run(name, func(t *testing.T) { t.Parallel(); (&player{at: -1}).play(t, all) })
-		t.Run(name+" restarted", func(t *testing.T) { t.Parallel(); (&player{at: len(all) / 2}).play(t, all) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); (&player{restartAt: -1}).play(t, all) })
+		t.Run(name+" restarted", func(t *testing.T) { t.Parallel(); (&player{restartAt: len(all) / 2}).play(t, all) })
 	}
 }
 
 // player replays a recording.
 type player struct {
-	at       int // the request before which the face is restarted
-	session  string
-	previous string
-	turns    int
-	dir      string // of the store
+	restartAt int    // the proxy restarts before this request; -1: never
+	session   string // name of the session
+	previous  string // list of the previous turn
+	turns     int
+	dir       string // of the store
 }
 
 func (p *player) play(t *testing.T, all []recorded) {
@@ -87,8 +87,8 @@ func (p *player) play(t *testing.T, all []recorded) {
 	var reply string
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if fault := adjacency(b); fault != "" {
-			t.Errorf("an API would refuse the body: %s; want a valid order of messages: %s", fault, b)
+		if fault := orderFault(b); fault != "" {
+			t.Errorf("%s; want a valid order of calls and results: %s", fault, b)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		if strings.HasPrefix(reply, "{") {
@@ -100,7 +100,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 	p.dir = dir
 	r := newRig(t, up, dir, book, injectAll())
 	for i := range all {
-		if i == p.at {
+		if i == p.restartAt {
 			r.stop()
 			r = newRig(t, up, dir, book, injectAll())
 		}
@@ -117,18 +117,18 @@ func (p *player) play(t *testing.T, all []recorded) {
 		sent := string(up.last(t).body)
 		if rec.Kind == "side" {
 			if sent != string(rec.Body) {
-				t.Errorf("request %d is none of the conversation, and was changed:\n%s", i, sent)
+				t.Errorf("the side request %d is at the upstream\n%s\nwant the client's bytes\n%s", i, sent, rec.Body)
 			}
 			continue
 		}
-		p.turn(t, i, rec, res.Header.Get("Precept-Session"), sent)
+		p.checkTurn(t, i, rec, res.Header.Get("Precept-Session"), sent)
 	}
 	r.stop()
 }
 
-// A turn judges its own tool results. The samples of the session equal the samples of a closing
-// that judges the stored results.
-func TestVerdictsOfTurnsGiveTheSamplesOfClosing(t *testing.T) {
+// A turn stores which of its tool results are errors. The samples of a session that are built from these verdicts equal
+// the samples that are built by classifying the stored results.
+func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -138,20 +138,20 @@ func TestVerdictsOfTurnsGiveTheSamplesOfClosing(t *testing.T) {
 		for _, path := range paths {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl"), func(t *testing.T) {
 				t.Parallel()
-				p := &player{at: -1}
+				p := &player{restartAt: -1}
 				p.play(t, readRecording(t, path))
 				for _, stored := range p.stored(t) {
-					bare := slices.Clone(stored)
-					for i := range bare {
-						if v := bare[i].Verdicts; v != nil {
+					unjudged := slices.Clone(stored)
+					for i := range unjudged {
+						if v := unjudged[i].Verdicts; v != nil {
 							judged.Add(int64(v.Results))
 							failed.Add(int64(len(v.Failed)))
 						}
-						bare[i].Verdicts = nil
+						unjudged[i].Verdicts = nil
 					}
-					have, want := samplesOf(stored), samplesOf(bare)
-					if !reflect.DeepEqual(have, want) {
-						t.Errorf("have %v\nwant %v", have, want)
+					got, want := samplesOf(stored), samplesOf(unjudged)
+					if !reflect.DeepEqual(got, want) {
+						t.Errorf("the samples with stored verdicts are\n%v\nwant the samples without\n%v", got, want)
 					}
 				}
 			})
@@ -188,15 +188,15 @@ func (p *player) stored(t *testing.T) (all [][]sample.Exchange) {
 	return all
 }
 
-// samplesOf makes the samples of a session as closing does.
+// samplesOf builds the samples of a session. Results without a stored verdict are classified.
 func samplesOf(list []sample.Exchange) []sample.Sample {
 	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, Failing: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}})
 }
 
-// turn checks one turn of the conversation.
-func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) {
+// checkTurn checks one turn of the conversation.
+func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent string) {
 	t.Helper()
 	if p.session == "" {
 		p.session = session
@@ -209,7 +209,7 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 		list = normalList(t, []byte(sent))
 	}
 	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
-		t.Errorf("request %d: the list is not an extension:\n%s\n%s", i, p.previous, list)
+		t.Errorf("request %d: the list at the upstream is\n%s\nwant a list that begins with the previous list\n%s", i, list, p.previous)
 	}
 	p.previous = list
 	lessons, loops := 1, 0
@@ -225,11 +225,11 @@ func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) 
 		}
 	}
 	if got, want := stripped(t, sent), stripped(t, string(rec.Body)); got != want {
-		t.Errorf("request %d: more than the blocks was changed:\n%s\n%s", i, got, want)
+		t.Errorf("request %d: the body without the inserted blocks is\n%s\nwant the client's body\n%s", i, got, want)
 	}
 }
 
-// stripped returns a body without the blocks, and without the parts that had only blocks.
+// stripped returns a body without inserted blocks, and without parts that only contained blocks.
 func stripped(t *testing.T, body string) string {
 	t.Helper()
 	for _, marks := range [][2]string{{"Lessons from past experience:", `End of lessons.\n\n`}, {"[LOOP DETECTED]", `[END LOOP DETECTED]\n\n`}} {
@@ -240,7 +240,7 @@ func stripped(t *testing.T, body string) string {
 			}
 			n := strings.Index(body[i:], marks[1])
 			if n < 0 {
-				t.Fatalf("a block has no end: %s", body[i:])
+				t.Fatalf("the block %s has no end, want %q", body[i:], marks[1])
 			}
 			body = body[:i] + body[i+n+len(marks[1]):]
 		}

@@ -43,14 +43,14 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 		shared  bool // all agents have one token
 		token   func(owner, issued int) string
 	}{
-		"opaque tokens, random call ids":          {caller(), "single", false, opaque},
-		"one opaque token, random call ids":       {caller(), "single", true, opaque},
+		"opaque tokens, random call ids":          {callingModel(), "single", false, opaque},
+		"one opaque token, random call ids":       {callingModel(), "single", true, opaque},
 		"opaque tokens, counted call ids":         {sameCalls, "single", false, opaque},
-		"signed tokens, random call ids":          {caller(), "single", false, signed},
+		"signed tokens, random call ids":          {callingModel(), "single", false, signed},
 		"signed tokens, counted call ids":         {sameCalls, "single", false, signed},
-		"signed tokens, random, by credential":    {caller(), "by-credential", false, signed},
+		"signed tokens, random, by credential":    {callingModel(), "by-credential", false, signed},
 		"signed tokens, counted, by credential":   {sameCalls, "by-credential", false, signed},
-		"one signed token, random, by credential": {caller(), "by-credential", true, signed},
+		"one signed token, random, by credential": {callingModel(), "by-credential", true, signed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, c.answer)
@@ -84,7 +84,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 						}
 						for _, m := range is[len(was):] {
 							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
-								t.Fatalf("turn %d: the new message holds a block, want no second draw of the coin: %s", turn+1, m)
+								t.Fatalf("turn %d: the new message is %s, want no block after the first turn", turn+1, m)
 							}
 						}
 					}
@@ -92,15 +92,15 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 				}
 			}
 			if all := bytes.Join(sent, nil); !bytes.Contains(all, []byte("[one]")) {
-				t.Error("no conversation got a lesson")
+				t.Error("no conversation has lesson one at the upstream, want at least one conversation with the lesson")
 			}
 		})
 	}
 }
 
 // The text of an answer does not identify a session: the model of another user may have given the same answer.
-func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
-	sendMessages := func(list ...string) string {
+func TestEqualAnswerOfAnotherCredentialLinksNoSession(t *testing.T) {
+	bodyOf := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
 			messages = append(messages, obj{"role": [...]string{"user", "assistant"}[i%2], "content": text})
@@ -114,32 +114,33 @@ func TestEqualAnswerOfAnotherCredentialTiesNothing(t *testing.T) {
 		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
 	r := newRig(t, up, "", nil, nil)
-	open := func(token string, list ...string) string {
-		res, _ := r.send(t, "POST", chatPath, bearer(token), sendMessages(list...))
+	sessionOf := func(token string, list ...string) string {
+		res, _ := r.send(t, "POST", chatPath, bearer(token), bodyOf(list...))
 		return res.Header.Get("Precept-Session")
 	}
-	opaque := open("one", "Why does the parser fail?")
-	if open("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
+	opaque := sessionOf("one", "Why does the parser fail?")
+	if sessionOf("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
 		t.Error("a request with another credential continues the session, want a new session")
 	}
-	if open("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
-		t.Error("the same credential does not continue the session")
+	if sessionOf("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
+		t.Error("the next request with the same credential begins a new session, want the same session")
 	}
-	signed := open(jwt("i", "s", 1), "Why does the lexer fail?")
-	if open(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
+	signed := sessionOf(jwt("i", "s", 1), "Why does the lexer fail?")
+	if sessionOf(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
 		t.Error("a request of another subject continues the session, want a new session")
 	}
-	if open(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
-		t.Error("a refreshed token of the same subject does not continue the session")
+	if sessionOf(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
+		t.Error("the next request with a refreshed token of the same subject begins a new session, want the same session")
 	}
 }
 
-// The upstream refuses an expired token, and the agent sends the first request again with a new one.
-func TestFirstRequestWithAnExpiredTokenIsRetried(t *testing.T) {
+// When the upstream refuses an expired token and the agent repeats its first request with a new token, the session
+// continues.
+func TestRetryWithANewTokenContinuesTheSession(t *testing.T) {
 	up := newUpstream(t, nil)
 	var refused atomic.Int64
-	answer := caller()
-	up.then = func(w http.ResponseWriter, r *http.Request) {
+	answer := callingModel()
+	up.reply = func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.Header.Get("Authorization"), "expired") {
 			refused.Add(1)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -165,9 +166,9 @@ func TestFirstRequestWithAnExpiredTokenIsRetried(t *testing.T) {
 	}
 }
 
-// The two other APIs and the places of a credential: the session stays with the ids of calls, items and
-// responses.
-func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
+// On the Messages and Responses APIs, a request with another credential continues the session of the call, item or
+// response whose id it sends back.
+func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, c := range map[string]struct {
 		path, reply, first, second string
@@ -200,7 +201,7 @@ func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
 			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
 			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
-				t.Errorf("the second request has session %q, want %q", got, want)
+				t.Errorf("the second request has session %q, want the non-empty session %q of the first", got, want)
 			}
 		})
 	}
@@ -208,7 +209,7 @@ func TestIDsOfEachAPITieAcrossCredentials(t *testing.T) {
 
 // The tenant of a signed token is its issuer and subject, that of an opaque key its bytes.
 func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
-	up := newUpstream(t, caller())
+	up := newUpstream(t, callingModel())
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{
 		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // one tenant

@@ -21,7 +21,7 @@ import (
 // other paths.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
-// router returns the routes of precept's own endpoints. Every other path is a turn, which is forwarded.
+// router returns the routes of precept's own endpoints. Requests to other paths are forwarded.
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -45,9 +45,9 @@ func (p *Proxy) router() *echo.Echo {
 
 // endpoints returns the handlers of precept's own endpoints, by path and method.
 func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
-	alive := func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+	healthy := func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 	all := map[string]map[string]echo.HandlerFunc{
-		"/healthz":     {http.MethodGet: alive, http.MethodHead: alive},
+		"/healthz":     {http.MethodGet: healthy, http.MethodHead: healthy},
 		"/readyz":      {http.MethodGet: p.ready, http.MethodHead: p.ready},
 		"/v1/feedback": {http.MethodPost: p.feedback},
 
@@ -62,8 +62,8 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
-// ownEndpoint marks the requests of a handler as requests to precept itself. The metrics count these
-// requests apart from the requests to the upstream.
+// ownEndpoint marks the requests of a handler as requests to precept itself, which the metrics count
+// under a dialect of their own.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		clientOf(c.Response()).atEndpoint = true
@@ -72,29 +72,30 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // misdirected returns the error for a request to an endpoint of precept with another method, or to a
-// path below an endpoint. Such a request never goes to the upstream: its body may hold feedback.
+// path below an endpoint; nil: another path. A misdirected request is not forwarded, because its body
+// may hold feedback.
 func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
 		_, rest, _ := strings.Cut(after, "/")
 		path = "/" + rest
 	}
-	for _, own := range [...]string{"/healthz", "/readyz", "/v1/feedback", "/v1/lessons", "/v1/hooks"} {
-		below, ok := strings.CutPrefix(path, own)
-		if !ok || endpoints[own] == nil && endpoints[own+"/:id"] == nil || below != "" && below[0] != '/' {
+	for _, endpoint := range [...]string{"/healthz", "/readyz", "/v1/feedback", "/v1/lessons", "/v1/hooks"} {
+		below, ok := strings.CutPrefix(path, endpoint)
+		if !ok || endpoints[endpoint] == nil && endpoints[endpoint+"/:id"] == nil || below != "" && below[0] != '/' {
 			continue
 		}
 		clientOf(c.Response()).atEndpoint = true
-		methods := endpoints[own]
+		methods := endpoints[endpoint]
 		switch {
-		case strings.Count(below, "/") == 1 && endpoints[own+"/:id"] != nil:
-			methods = endpoints[own+"/:id"]
+		case strings.Count(below, "/") == 1 && endpoints[endpoint+"/:id"] != nil:
+			methods = endpoints[endpoint+"/:id"]
 		case below != "" || methods == nil:
-			return refusal(wire.None, http.StatusNotFound, "precept answers "+own+" itself and has nothing at this path below it; correct the path")
+			return refusal(wire.None, http.StatusNotFound, "precept answers "+endpoint+" itself and has nothing at this path below it; correct the path")
 		}
 		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 		c.Response().Header().Set("Allow", allow)
-		return refusal(wire.None, http.StatusMethodNotAllowed, "precept answers "+own+" itself; send "+allow)
+		return refusal(wire.None, http.StatusMethodNotAllowed, "precept answers "+endpoint+" itself; send "+allow)
 	}
 	return nil
 }
@@ -118,8 +119,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front wraps echo: front counts every request, normalises the path, answers for a panic, and
-// refuses CONNECT, whose target is not a path.
+// front returns the middleware around next: it counts every request, normalises the path, answers after
+// a panic, and refuses CONNECT, whose target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -166,18 +167,18 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	if w.Committed {
 		return
 	}
-	var own *problem
-	var he *echo.HTTPError
+	var answer *problem
+	var routing *echo.HTTPError
 	switch {
-	case errors.As(err, &own):
-	case errors.As(err, &he):
-		own = refusal(errorDialect(r), he.Code, http.StatusText(he.Code))
+	case errors.As(err, &answer):
+	case errors.As(err, &routing):
+		answer = refusal(errorDialect(r), routing.Code, http.StatusText(routing.Code))
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(clientOf(w)).Error("a request failed with an internal error", "error", err)
-		own = internalError(r)
+		answer = internalError(r)
 	}
-	own.write(w)
+	answer.write(w)
 }
 
 // internalError returns the answer to a request that failed by a fault of precept.
@@ -189,7 +190,7 @@ func internalError(r *http.Request) *problem {
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Ready returns the state of precept in a line, or an error with the reason why a load balancer must use
-// another replica. A store that fails is no such reason: agents can work without the store.
+// another replica. A failing store is no such reason, because agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
@@ -236,5 +237,5 @@ func (p *problem) write(w http.ResponseWriter) {
 // errorDialect returns the dialect in which the client of a request reads errors.
 func errorDialect(r *http.Request) wire.Dialect {
 	_, path, _ := session.ParsePath(r.URL.EscapedPath())
-	return family(path, r.Header)
+	return apiOf(path, r.Header)
 }

@@ -19,22 +19,23 @@ import (
 
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
-// newRoutedRig starts a proxy before named upstreams.
+// newRoutedRig starts a proxy in front of named upstreams.
 func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": ""}
 	var list []string
-	var one *upstream
+	var last *upstream
 	for name, up := range ups {
 		list = append(list, fmt.Sprintf("%s: {url: %q}", name, up.URL+"/v1"))
-		one = up
+		last = up
 	}
 	all["upstreams"] = "{" + strings.Join(list, ", ") + "}"
 	maps.Copy(all, flags)
-	return newRig(t, one, "", nil, all)
+	return newRig(t, last, "", nil, all)
 }
 
-// upstreamOf returns the name of the upstream that got the newest request, by a comparison of the counts.
+// upstreamOf returns the names of the upstreams that got requests since the previous call, joined with a plus. before
+// holds the counts of the previous call.
 func upstreamOf(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -46,7 +47,8 @@ func upstreamOf(ups map[string]*upstream, before map[string]int) string {
 	return strings.Join(names, "+")
 }
 
-// Each dialect has its upstream: paths of the Messages API go to anthropic, all others to openai.
+// Without configured routes, requests of the Messages API and of its clients go to the upstream anthropic, all others
+// to openai.
 func TestDefaultRoutesByDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, nil)
@@ -98,7 +100,7 @@ func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 		{"/v1/embeddings", "d-1", "/v1/embeddings"},
 		{"/p/upstream=b" + chatPath, "b", chatPath},
 		{"/p/upstream=d-1,agent=x" + chatPath, "d-1", chatPath},
-		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the sign is part of a value here
+		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the escaped = is part of the agent's name
 		{"/p/upstream%3Dc/v1/embeddings?x=%2F", "c", "/v1/embeddings?x=%2F"},
 		{"/p/upstream=a,upstream=b" + chatPath, "a", chatPath},
 		{"/p/upstream=" + chatPath, "a", chatPath},
@@ -114,7 +116,7 @@ func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 		}
 		if c.want == "" {
 			if res.StatusCode != http.StatusBadGateway {
-				t.Errorf("%s: got %d, want status 502", c.path, res.StatusCode)
+				t.Errorf("%s: got status %d, want 502", c.path, res.StatusCode)
 			}
 			checkShape(t, chatPath, b)
 		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
@@ -123,7 +125,7 @@ func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// spellings returns ways to write the address of this host.
+// spellings returns ways to write an address of this host with the port.
 func spellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -148,7 +150,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
 	r := newRig(t, up, "", nil, nil)
-	own := strings.TrimPrefix(up.URL, "http://")
+	upstreamHost := strings.TrimPrefix(up.URL, "http://")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(inside.URL, "http://"))
 	for _, host := range spellings(port) {
 		for _, name := range []string{
@@ -177,16 +179,16 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		t.Errorf("%d requests reached the upstream, want at least 100", up.count())
 	}
 	for _, s := range up.got {
-		if s.header.Get("Host") != "" && s.header.Get("Host") != own {
-			t.Errorf("the upstream got Host: %s, want %s", s.header.Get("Host"), own)
+		if s.header.Get("Host") != "" && s.header.Get("Host") != upstreamHost {
+			t.Errorf("the upstream got Host: %s, want %s", s.header.Get("Host"), upstreamHost)
 		}
 	}
 }
 
 // rawRequest sends a request line unchanged, with the given Host.
-func rawRequest(t *testing.T, face, line, host string) {
+func rawRequest(t *testing.T, base, line, host string) {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(face, "http://"))
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,8 @@ func rawRequest(t *testing.T, face, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// An error of precept has the shape of the API that was called, below its path and after a path form.
+// An error of precept has the shape of errors of the requested API, also on paths below the API's path and after a path
+// form.
 func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
@@ -206,49 +209,49 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
 			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
-				t.Errorf(`%s: got %d, want status 413 and header Content-Type = "application/json"`, path, res.StatusCode)
+				t.Errorf(`%s%s with a long body: got status %d, Content-Type %q, want 413, application/json`, prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
 			}
 			checkShape(t, path, b)
 		}
 		res, b := silent.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("%s silent: got status %d, want 504", path, res.StatusCode)
+			t.Errorf("%s with an upstream that does not answer: got status %d, want 504", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		res, b = down.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusBadGateway {
-			t.Errorf("%s down: got status %d, want 502", path, res.StatusCode)
+			t.Errorf("%s with a closed upstream: got status %d, want 502", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
-		proxy.Unable(w, req)
+		proxy.WriteInternalError(w, req)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: status %d %v, want 503 with Retry-After", path, w.Code, w.Header())
+			t.Errorf("%s with an internal error: got status %d, header %v, want 503 with Retry-After", path, w.Code, w.Header())
 		}
 		checkShape(t, path, w.Body.Bytes())
 	}
 	res, b := down.send(t, "POST", "/v1/feedback", nil, `{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`)
 	if res.StatusCode != http.StatusNotFound {
-		t.Errorf("an unknown sample: got status %d, want 404", res.StatusCode)
+		t.Errorf("feedback for an unknown sample: got status %d, want 404", res.StatusCode)
 	}
 	checkShape(t, "/v1/feedback", b)
 }
 
-func TestFamilyOfAPath(t *testing.T) {
+func TestAPIOfAPath(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
-		if got := proxy.Family(path, nil); got != want {
-			t.Errorf("family(%q) = %s, want %s", path, got, want)
+		if got := proxy.APIOf(path, nil); got != want {
+			t.Errorf("apiOf(%q) = %s, want %s", path, got, want)
 		}
 	}
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
-		if got := proxy.Family(path, h); got != want {
-			t.Errorf("with anthropic-version family(%q) = %s, want %s", path, got, want)
+		if got := proxy.APIOf(path, h); got != want {
+			t.Errorf("with Anthropic-Version apiOf(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

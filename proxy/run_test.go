@@ -13,15 +13,15 @@ import (
 	"precept/internal/session"
 )
 
-// counting answers every request with a new call.
+// counting answers each request with a new call. n is the number of requests.
 func counting(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
-		_, _ = io.WriteString(w, whole(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", *n*7919)))
+		_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", *n*7919)))
 	}
 }
 
-// agentConversation is the conversation of an agent.
+// agentConversation is the conversation of an agent on the Chat API.
 type agentConversation struct {
 	system string
 	tools  []string
@@ -37,23 +37,23 @@ func (k *agentConversation) body() string {
 	return string(b)
 }
 
-// ran adds the last call of the model and its result.
-func (k *agentConversation) ran(n int, args, output string) {
+// addCall appends call n of the model, and its result.
+func (k *agentConversation) addCall(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", n*7919)
 	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// unitOf waits for a unit's row to have so many members.
+// unitOf waits until a unit in memory has the number of members, and returns a copy of its record.
 func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
-		if ses := r.Parts().Store.Resident(id); ses != nil {
+		if ses := r.Options().Store.Resident(id); ses != nil {
 			ses.Record.Mutex.Lock()
 			data, _ := ses.Record.Encode()
 			ses.Record.Mutex.Unlock()
-			r.Parts().Store.Release(ses, 0)
+			r.Options().Store.Release(ses, 0)
 			rec, _ = session.Decode(id, data)
 		}
 		return rec != nil && rec.Unit.Members == members
@@ -61,9 +61,9 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	return rec
 }
 
-// Sub-agents under the name of a session are sessions of their own, with their own lessons and warnings, before and
-// after a restart; they draw through the named session. Its side calls remain side calls.
-func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
+// A sub-agent that sends the name of a session is a session of its own, with its own lessons and warnings, before and
+// after a restart; its unit is the named session. Side requests under the name stay side requests.
+func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
 	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), injectAll()
@@ -74,57 +74,57 @@ func TestSubAgentsUnderANameShareItsDraws(t *testing.T) {
 		t.Helper()
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		if name := res.Header.Get("Precept-Session"); name != "uuid-1" {
-			t.Errorf("the session is called %q, want \"uuid-1\"", name)
+			t.Errorf("Precept-Session is %q, want \"uuid-1\"", name)
 		}
 		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
 	}
 	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`the upstream got %q, want "[one]" exactly once`, sent)
+		t.Fatalf(`a turn of the named session is %q at the upstream, want "[one]" exactly once`, sent)
 	}
-	main.ran(n, `{"command":"ls"}`, "README.md")
+	main.addCall(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
 		t.Fatalf("the first turn of the sub-agent: skip %q, want none; want lesson two once and not lesson one, got %s", skip, sent)
 	}
-	sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
+	sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 	if title, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(title, "side:") || strings.Contains(sent, "[two]") {
 		t.Errorf("the request for a title: skip %q, want side:; want no lesson two, got %s", title, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`the upstream got %q, want "[one]" exactly once`, sent)
+		t.Fatalf(`a turn of the named session is %q at the upstream, want "[one]" exactly once`, sent)
 	}
-	main.ran(n, `{"command":"cat README.md"}`, "text")
+	main.addCall(n, `{"command":"cat README.md"}`, "text")
 	keeper := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
 	if skip, _ := send(keeper.body()); skip != "side:other_tools" {
-		t.Errorf("a memory keeper: skip %q, want \"side:other_tools\"", skip)
+		t.Errorf("a request of a memory library: Precept-Skip is %q, want \"side:other_tools\"", skip)
 	}
-	for i := range 4 { // the sub-agent goes round in circles
+	for i := range 4 { // the sub-agent repeats its call
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
 			t.Errorf("turn %d of the sub-agent: skip %q; want lesson two once, a loop warning after turn 0 and not lesson one, got %s", i, skip, sent)
 		}
-		sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
+		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
 			r.stop()
 			r = newRig(t, up, dir, book, flags)
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-		t.Errorf("the parent session does not continue: %s", sent)
+		t.Errorf("the next turn of the named session is %s at the upstream, want lesson one once and not lesson two", sent)
 	}
 	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop
-		t.Errorf("the named session has drawn %+v, want 3 picks and 2 matches", a)
+		t.Errorf("the named session has the assignment %+v, want 3 picks and 2 matched lessons", a)
 	}
-	if x := keptIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
-		t.Errorf("got %d exchanges of the named session, want 3", len(x))
+	if x := storedIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
+		t.Errorf("%d exchanges of the named session are stored, want 3", len(x))
 	}
 }
 
-// The name of a run is any text: a name denotes one run within a tenant, and reaches neither a header nor the
-// upstream.
-func TestHostileRunNamesNameOneRun(t *testing.T) {
+// Any text is the name of a run: equal names of one tenant are one run, and no name reaches the upstream or a header of
+// the reply.
+func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
@@ -144,13 +144,13 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 			h["Precept-Run"] = []string{c.header}
 		}
 		before := 0
-		if ses := r.Parts().Store.Resident(session.RunKey("default", c.name)); ses != nil {
+		if ses := r.Options().Store.Resident(session.RunKey("default", c.name)); ses != nil {
 			before = ses.Record.Unit.Members
-			r.Parts().Store.Release(ses, 0)
+			r.Options().Store.Release(ses, 0)
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf(`%d: got %s, want status 200 and an empty header X-Evil`, i, res.Status)
+			t.Errorf(`run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil`, i, res.Status, res.Header.Get("X-Evil"))
 		}
 		got := up.last(t)
 		for k := range got.header {
@@ -173,13 +173,13 @@ func TestHostileRunNamesNameOneRun(t *testing.T) {
 			t.Errorf("run name %d: feedback on the run: %s %s, want 202 and joined", i, res.Status, answer)
 		}
 	}
-	if ses := r.Parts().Store.Resident(session.RunKey("other", "x")); ses != nil {
+	if ses := r.Options().Store.Resident(session.RunKey("other", "x")); ses != nil {
 		t.Error("a run of one tenant is known in another tenant, want unknown")
 	}
 }
 
-// Agents with equal names in two runs are two sessions, a conversation that continues in another run is a session of
-// that run, and a failed first request of one run is not retried by another.
+// Agents with equal names in two runs are two sessions. A conversation that continues in another run is a new session
+// of that run. A request of one run is no retry of a failed request of another run.
 func TestRunsAreSeparate(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -207,19 +207,19 @@ func TestRunsAreSeparate(t *testing.T) {
 		t.Errorf("a retry of one run's request in another run has session %s, want a new session", other)
 	}
 	if again := send("a", "", first); again != failed {
-		t.Error("a retry within the run is not known")
+		t.Errorf("a retry within the run has session %s, want %s", again, failed)
 	}
 	for _, run := range []string{"a", "b"} {
 		if got := send(run, "reviewer", first); got != "reviewer" {
-			t.Errorf(`got %q, want "reviewer"`, got)
+			t.Errorf(`the agent reviewer of run %s has session %q, want "reviewer"`, run, got)
 		}
 	}
 	unitOf(t, r, session.RunKey("default", "a"), 2)
 	unitOf(t, r, session.RunKey("default", "b"), 2)
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
-	if own := send("a", "", next); own != failed {
-		t.Errorf("the conversation has session %s, want %s", own, failed)
+	if continued := send("a", "", next); continued != failed {
+		t.Errorf("the conversation continues in session %s, want %s", continued, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
 		t.Errorf("a conversation that continues in another run has session %s of the first run, want a new session", elsewhere)
@@ -227,8 +227,8 @@ func TestRunsAreSeparate(t *testing.T) {
 	unitOf(t, r, session.RunKey("default", "c"), 1)
 }
 
-// Nothing is stored of a member that opts out, and not even the run when all members opt out.
-func TestOptOutOfARunMember(t *testing.T) {
+// A run whose members all opted out is not stored. A run with another member is stored with the picks of that member.
+func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
@@ -239,7 +239,7 @@ func TestOptOutOfARunMember(t *testing.T) {
 		}
 		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, words))
 		if !strings.Contains(string(up.last(t).body), "[one]") {
-			t.Error("an agent that opted out of learning gets no lessons, want lessons")
+			t.Errorf("the upstream got %s of a member with Precept-Learn %q, want lesson one", up.last(t).body, learn)
 		}
 	}
 	send("silent-canary-1", "off", "x")
@@ -249,23 +249,23 @@ func TestOptOutOfARunMember(t *testing.T) {
 	r.stop()
 	r = newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
 	row := func(run string) *session.Record {
-		ses, _ := r.Parts().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
+		ses, _ := r.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
 			return nil
 		}
-		defer r.Parts().Store.Release(ses, 0)
+		defer r.Options().Store.Release(ses, 0)
 		return ses.Record
 	}
 	if rec := row("silent-canary-1"); rec != nil {
-		t.Errorf("a run that opted out has the row %+v, want no row", rec)
+		t.Errorf("a run whose members all opted out is stored as %+v, want no record", rec)
 	}
 	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
-		t.Errorf("the row of the other run is %+v, want one pick of lesson one and 2 members", rec)
+		t.Errorf("a run with one opted-out member is stored as %+v, want one pick of lesson one and 2 members", rec)
 	}
 }
 
-// An upstream that accepts only unchanged requests of a member marks the run as refused. The other
-// members get their lessons.
+// If the upstream accepts only the unchanged request of a member, the run is marked as refused. The other members
+// get their lessons.
 func TestRefusedMemberMarksItsRun(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -282,14 +282,14 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 	strict = false
 	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the second"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Error("the second agent of the run got no lesson")
+		t.Errorf("the request of the second member is %s at the upstream, want lesson one", up.last(t).body)
 	}
 	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want a refused assignment with one pick", unit.Assignment)
+		t.Errorf("the run has the assignment %+v, want a refused one with one pick", unit.Assignment)
 	}
 }
 
-// Agents of a run, sub-agents under one name, and feedback run concurrently.
+// Concurrent agents of a run, sub-agents under one name, and feedback: each lesson has one coin in a run.
 func TestConcurrentRunIsOneUnit(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -304,7 +304,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	r := newRig(t, up, "", bookOf(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	arms := map[string]map[string]bool{}
+	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson
 	for g := range 12 {
 		all.Go(func() {
 			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
@@ -317,7 +317,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				res, answer := r.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("got status %s, answer %s, want no error and one entry in Choices", res.Status, answer)
+					t.Errorf("agent %d, turn %d: got status %s, answer %s, want one choice", g, turn, res.Status, answer)
 					return
 				}
 				k.list = append(k.list, reply.Choices[0].Message)
@@ -325,10 +325,10 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				for field, arm := range map[string]string{"Precept-Lessons": "given", "Precept-Withheld": "withheld"} {
 					for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
 						if key := fmt.Sprint(g%2, slug); slug != "" {
-							if arms[key] == nil {
-								arms[key] = map[string]bool{}
+							if outcomes[key] == nil {
+								outcomes[key] = map[string]bool{}
 							}
-							arms[key][arm] = true
+							outcomes[key][arm] = true
 						}
 					}
 				}
@@ -339,12 +339,12 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(arms) < 6 {
-		t.Errorf("got %d arms, want at least 6 for this test", len(arms))
+	if len(outcomes) < 6 {
+		t.Errorf("%d lessons of runs were given or withheld, want at least 6", len(outcomes))
 	}
-	for key, fell := range arms {
-		if len(fell) != 1 {
-			t.Errorf("the coin of %s differs between the agents of a run, want one coin", key)
+	for key, seen := range outcomes {
+		if len(seen) != 1 {
+			t.Errorf("the outcomes of run and lesson %s are %v, want one outcome for all agents of the run", key, seen)
 		}
 	}
 }

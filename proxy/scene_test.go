@@ -33,7 +33,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	return p
 }
 
-// ask sends a list and returns the list that the upstream received.
+// ask sends a list of messages, which the model answers with reply, and returns the list that the upstream received.
 func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	p.t.Helper()
 	p.reply = reply
@@ -47,7 +47,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	}
 	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
 	if res.StatusCode != http.StatusOK {
-		p.t.Fatalf("status %d, want 200: %s", res.StatusCode, got)
+		p.t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	p.session = res.Header.Get("Precept-Session")
 	var upstream struct{ Messages []json.RawMessage }
@@ -115,7 +115,8 @@ func (p *scene) extends(what string, before, now []string) {
 	}
 }
 
-// A client may send the beginning of the answer as a last message with the role assistant.
+// A client may send the beginning of the answer as a last message with the role assistant. The session continues, and
+// blocks keep their places, whether or not the client joins that beginning and the answer in the next turn.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 
 	// The text of an example conversation before the last user message is not matched.
 	c := p.ask(chatReply("c3", "Fine."), []obj{messageOf("user", "Please mend the build"), messageOf("assistant", "I did."), messageOf("user", "Which day is it?")})
-	p.holds("examples", c, "[one]")
+	p.holds("a request with an example conversation", c, "[one]")
 }
 
 // smolagents asks for a plan, and inserts the plan after the task, followed by a user message that the agent writes.
@@ -192,12 +193,12 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 	}
 	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
 	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	p.holds("nothing but a system prompt", a, "[one]", 0)
+	p.holds("a system prompt only", a, "[one]", 0)
 	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], messageOf("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), messageOf("user", "Go on.")))
-	p.extends("nothing but a system prompt", a, b)
+	p.extends("a system prompt only", a, b)
 }
 
-// Some model servers send tool calls without ids.
+// Some model servers send tool calls without ids. The conversation stays one session.
 func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or ids of the agent
 		t.Run("ids "+agentID, func(t *testing.T) {

@@ -29,8 +29,8 @@ type settings struct {
 	hash           string // hash of the configuration, recorded with exchanges
 }
 
-// newSettings returns the settings of a configuration. The settings share transports with old where
-// the upstreams are equal.
+// newSettings returns the settings of a configuration. The settings use the transports of old for equal
+// upstreams.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -57,8 +57,8 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 
 // transportKey groups the upstreams with shared connections: upstreams on one host, with one limit.
 type transportKey struct {
-	scheme, host string
-	header       time.Duration // limits.upstream_header_timeout, a property of the transport
+	scheme, host  string
+	headerTimeout time.Duration // limits.upstream_header_timeout, a property of the transport
 }
 
 // upstreams makes the targets and the transports.
@@ -75,7 +75,7 @@ func (s *settings) upstreams(old *settings) error {
 			s.transports[key] = old.transports[key]
 		}
 		if s.transports[key] == nil {
-			s.transports[key] = newTransport(key.header)
+			s.transports[key] = newTransport(key.headerTimeout)
 		}
 		t.transport = s.transports[key]
 	}

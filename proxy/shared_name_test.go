@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An application gives one prompt_cache_key to all its conversations: each gets its lesson, at once and after a
-// restart.
+// When an application sends one prompt_cache_key in all its conversations, each conversation is a session of its own
+// with its lesson, also after a restart.
 func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir, book := t.TempDir(), bookOf(t, "one: mend the build")
@@ -42,7 +42,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		return res.Header.Get("Precept-Session")
 	}
 	if first, second := one(), one(); first != "another" || second == first {
-		t.Errorf("two conversations with equal words are %s and %s, want \"another\" and a new session", first, second)
+		t.Errorf("two conversations with equal words have the sessions %s and %s, want \"another\" and a new session", first, second)
 	}
 	r.stop()
 	r = newRig(t, up, dir, book, injectAll())
@@ -53,7 +53,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	defer up.mu.Unlock()
 	for _, s := range up.got {
 		if strings.Count(string(s.body), "[one]") != 1 {
-			t.Errorf(`got body %s, want "[one]" exactly once`, s.body)
+			t.Errorf(`the upstream got %s, want "[one]" exactly once`, s.body)
 		}
 	}
 }

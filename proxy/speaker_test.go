@@ -120,19 +120,18 @@ func (s *speaker) sendNext(t *testing.T, r *rig, h http.Header) (res *http.Respo
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s, want 200", res.StatusCode, b)
+		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }
 
-// normalList returns the list of a body as a cache reads it, without its closing bracket: no
-// cache_control, a string for a single text part, and without the parts that copilot drops and adds
-// when it resumes a session.
+// normalList returns the list of a body in one form for equal content, without its closing bracket: a string becomes a
+// text part, neighbouring text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
 func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("got error %v, body %s, want no error", err, body)
+		t.Fatalf("the body %s is no JSON: %v", body, err)
 	}
 	list := append(b.Messages, b.Input...)
 	for _, item := range list {

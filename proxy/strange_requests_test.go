@@ -18,9 +18,9 @@ func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	}
 	r.Header.Del("Accept-Encoding") // precept asks for identity on inspected paths
 	if r.Header.Get("Connection") == "close" {
-		r.Header.Del("Connection") // the plain proxy's own
+		r.Header.Del("Connection") // the plain proxy adds this header
 	}
-	description := fmt.Sprintf("%s %s %s\n%s\nlength %d %q\n%s\n%s", r.Method, r.RequestURI, r.Proto, lines(r.Header), r.ContentLength, r.TransferEncoding, b, lines(r.Trailer))
+	description := fmt.Sprintf("%s %s %s\n%s\nlength %d %q\n%s\n%s", r.Method, r.RequestURI, r.Proto, headerLines(r.Header), r.ContentLength, r.TransferEncoding, b, headerLines(r.Trailer))
 	if r.Method == http.MethodHead {
 		description = ""
 	}
@@ -28,8 +28,8 @@ func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	return err == nil
 }
 
-// exchange writes bytes on its own connection and reads one response.
-func exchange(t *testing.T, base, method, bytes string) clientSaw {
+// sendBytes writes bytes on a new connection and reads one response.
+func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -44,29 +44,29 @@ func exchange(t *testing.T, base, method, bytes string) clientSaw {
 // Go's proxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRaw(t, false, echoRequest)
-	ours, theirs := startProxy(t, up.url), plain(t, up.url)
+	ours, theirs := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, k := range map[string]struct {
-		head string // the line without HTTP/1.1, and headers
+		head string // the request line without HTTP/1.1, and headers
 		body string
 		want string // expected request line, if it differs from the plain proxy
-		more string // expected part of the response, if precept reports more than the plain proxy
+		part string // expected part of status and body, if precept's response differs from the plain proxy's
 	}{
-		"two slashes":             {head: "GET /v1/files//models///x/"},
-		"a slash encoded":         {head: "GET /v1/files/a%2fb%2F..%2Fc"},
-		"dots":                    {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
-		"odd escapes":             {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
-		"semicolons":              {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
-		"a lone question mark":    {head: "GET /v1/files?"},
-		"a broken query":          {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
-		"an absolute URL":         {head: "GET http://elsewhere.example/v1/models"},
-		"HEAD":                    {head: "HEAD /v1/models"},
-		"OPTIONS":                 {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
-		"GET of a rewritten path": {head: "GET /v1/chat/completions?limit=2"},
-		"a method of its own":     {head: "BREW /v1/models"},
-		"GET with a body":         {head: "GET /v1/models", body: "hello"},
-		"DELETE with a body":      {head: "DELETE /v1/files/x", body: "hello"},
+		"two slashes":           {head: "GET /v1/files//models///x/"},
+		"a slash encoded":       {head: "GET /v1/files/a%2fb%2F..%2Fc"},
+		"dots":                  {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
+		"odd escapes":           {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
+		"semicolons":            {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
+		"an empty query":        {head: "GET /v1/files?"},
+		"a broken query":        {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
+		"an absolute URL":       {head: "GET http://elsewhere.example/v1/models"},
+		"HEAD":                  {head: "HEAD /v1/models"},
+		"OPTIONS":               {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
+		"GET of inspected path": {head: "GET /v1/chat/completions?limit=2"},
+		"an unknown method":     {head: "BREW /v1/models"},
+		"GET with a body":       {head: "GET /v1/models", body: "hello"},
+		"DELETE with a body":    {head: "DELETE /v1/files/x", body: "hello"},
 		"headers of one hop": {
 			head: "POST /v1/files\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTe: trailers, deflate\r\nProxy-Connection: close\r\nProxy-Authorization: Basic eA==",
 			body: "hello",
@@ -77,14 +77,14 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 		"bytes in a header":        {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},
 		"a body that is not JSON":  {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
 		"an empty body":            {head: "POST /v1/chat/completions"},
-		"asking before it sends":   {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
+		"Expect: 100-continue":     {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
 		"a length with a plus":     {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},
 		"chunks with extensions":   {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
-		"chunks and a trailer":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", more: "\nX-Sum: 4"},
+		"chunks and a trailer":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", part: "\nX-Sum: 4"},
 		"a length and chunks":      {head: "POST /v1/files\r\nContent-Length: 3\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
 		"two lengths":              {head: "POST /v1/files\r\nContent-Length: 3\r\nContent-Length: 5", body: "hello"},
-		"a name with a room":       {head: "GET /v1/models\r\nX A: 1"},
-		"chunks that are not":      {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", more: "400 "},
+		"a header name with space": {head: "GET /v1/models\r\nX A: 1"},
+		"an invalid chunk size":    {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", part: "400 "},
 		"another coding of chunks": {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,22 +97,22 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 				headers += fmt.Sprintf("Content-Length: %d\r\n", len(k.body))
 			}
 			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + k.body
-			got := exchange(t, ours, method, bytes)
-			if k.more != "" {
-				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.more) {
-					t.Errorf(`got %+v, want status and body with %q`, got, k.more)
+			got := sendBytes(t, ours, method, bytes)
+			if k.part != "" {
+				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.part) {
+					t.Errorf(`got %+v, want status and body with %q`, got, k.part)
 				}
 				return
 			}
-			ref := exchange(t, theirs, method, bytes)
+			ref := sendBytes(t, theirs, method, bytes)
 			if k.want != "" {
 				_, rest, _ := strings.Cut(ref.body, "\n")
 				ref.body = k.want + "\n" + rest
 			}
-			if got.status >= 400 && got.status == ref.status { // precept writes the page
+			if got.status >= 400 && got.status == ref.status { // precept writes another error body
 				got.body, got.end = ref.body, ref.end
 			}
-			got.header = ref.header // says how long the body is
+			got.header = ref.header // contains the length of the body
 			if fmt.Sprint(got) != fmt.Sprint(ref) {
 				t.Errorf("precept answered %+v, want the answer of Go's reverse proxy %+v", got, ref)
 			}

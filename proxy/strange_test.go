@@ -15,69 +15,69 @@ import (
 
 const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// strangeWires holds unusual responses of upstreams. An empty want means the behaviour of Go's
-// ReverseProxy; otherwise want is the expected status and body.
+// strangeWires holds unusual responses of upstreams. An empty want means the response of Go's
+// ReverseProxy; otherwise the status and the body must begin with want.
 var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
-	"by length":             {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"chunked":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
-	"until close":           {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"http 1.0":              {wire: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"trailers":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"trailers unannounced":  {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"trailers, no body":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"cut by length":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
-	"cut in a chunk":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
-	"cut behind a chunk":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
-	"bad chunk size":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
-	"bad chunk end":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
-	"endless chunk size":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
-	"nothing":               {wire: ""},
-	"half headers":          {wire: "HTTP/1.1 200 OK\r\nContent-Le"},
-	"another protocol":      {wire: "SSH-2.0-OpenSSH_9.9\r\n"},
-	"204 with a body":       {wire: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
-	"304 with a body":       {wire: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
-	"204 chunked":           {wire: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"empty":                 {wire: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-	"empty, chunked":        {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-	"empty error":           {wire: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
-	"length and chunks":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"two lengths":           {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
-	"one length twice":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
-	"negative length":       {wire: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
-	"unknown encoding":      {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
-	"no type":               {wire: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
-	"no type, chunked":      {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
-	"empty type":            {wire: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
-	"100":                   {wire: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103":                   {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"102 many times":        {wire: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103 and no more":       {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
-	"101":                   {wire: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
-	"101 to nothing":        {wire: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
-	"status 099":            {wire: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
-	"status 999":            {wire: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"status abc":            {wire: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
-	"no reason":             {wire: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"large headers":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
-	"too large headers":     {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
-	"many headers":          {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
-	"folded header":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
-	"header without colon":  {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
-	"header name with room": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
-	"cookies":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
-	"headers of one hop":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
-	"encoded unasked":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
-	"headers of precept":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
-	"events, CRLF":          {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
-	"events, lone CR":       {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
-	"events, BOM, comments": {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
-	"events, cut in a line": {wire: events + "data: {}\n\ndata: {\"choi"},
-	"events, a huge one":    {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
-	"events, no UTF-8":      {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
-	"events in zstd":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
-	"encoded in br, cut":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
-	"surplus":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
-	"surplus behind chunks": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+	"by length":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"chunked":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
+	"until close":            {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"http 1.0":               {wire: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"trailers":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"trailers unannounced":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"trailers, no body":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"cut by length":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
+	"cut in a chunk":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
+	"cut after a chunk":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
+	"bad chunk size":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
+	"bad chunk end":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
+	"endless chunk size":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
+	"nothing":                {wire: ""},
+	"half headers":           {wire: "HTTP/1.1 200 OK\r\nContent-Le"},
+	"another protocol":       {wire: "SSH-2.0-OpenSSH_9.9\r\n"},
+	"204 with a body":        {wire: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
+	"304 with a body":        {wire: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
+	"204 chunked":            {wire: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"empty":                  {wire: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+	"empty, chunked":         {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	"empty error":            {wire: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
+	"length and chunks":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"two lengths":            {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
+	"one length twice":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+	"negative length":        {wire: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
+	"unknown encoding":       {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
+	"no type":                {wire: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
+	"no type, chunked":       {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
+	"empty type":             {wire: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
+	"100":                    {wire: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103":                    {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"102 many times":         {wire: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103 and no more":        {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
+	"101":                    {wire: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
+	"101, no protocol":       {wire: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
+	"status 099":             {wire: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
+	"status 999":             {wire: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"status abc":             {wire: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
+	"no reason":              {wire: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"large headers":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
+	"too large headers":      {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
+	"many headers":           {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
+	"folded header":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
+	"header without colon":   {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
+	"header name with space": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
+	"cookies":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
+	"headers of one hop":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
+	"encoded unasked":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
+	"headers of precept":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
+	"events, CRLF":           {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
+	"events, lone CR":        {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
+	"events, BOM, comments":  {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
+	"events, cut in a line":  {wire: events + "data: {}\n\ndata: {\"choi"},
+	"events, one of 3 MiB":   {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, no UTF-8":       {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
+	"events in zstd":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
+	"encoded in br, cut":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
+	"surplus":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+	"surplus after chunks":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
 // For any bytes of an upstream, over TCP or TLS, the client gets the response of Go's own reverse proxy, or the
@@ -90,15 +90,15 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 			for _, secure := range []bool{false, true} {
 				up := newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus")))
 				ours := startProxy(t, up.url)
-				theirs := plain(t, newRaw(t, secure, reply(k.wire, false)).url)
+				theirs := startPlainProxy(t, newRaw(t, secure, reply(k.wire, false)).url)
 				for what, head := range heads {
 					body := ""
 					if what != "models" {
 						body = fmt.Sprintf(conversation, 1)
 					}
 					for range 2 {
-						up.settled(t)
-						compare(t, fmt.Sprint(what, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
+						up.waitClosed(t)
+						compare(t, fmt.Sprint(what, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
 					}
 				}
 			}
@@ -107,16 +107,16 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 }
 
 // compare checks the response of precept against want, or against the response of the plain proxy.
-func compare(t *testing.T, what, want string, got clientSaw, theirs func() clientSaw) {
+func compare(t *testing.T, what, want string, got clientReply, theirs func() clientReply) {
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
-			t.Errorf("%s: got %+v, want %q", what, got, want)
+			t.Errorf("%s: got %+v, want a whole response that begins with %q, without a Content-Type for status 200", what, got, want)
 		}
 		return
 	}
 	ref := theirs()
-	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes the page
+	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes another error body
 		got.header, got.body = ref.header, ref.body
 	}
 	if got.body == "" && ref.body == "" && (got.status == 0 || ref.status == 0) && got.status != http.StatusBadGateway {
@@ -129,7 +129,7 @@ func compare(t *testing.T, what, want string, got clientSaw, theirs func() clien
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
-		t.Errorf("%s: precept gave %.500s\nwant the result of Go's reverse proxy %.500s", what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
+		t.Errorf("%s: precept answered %.500s\nwant the answer of Go's reverse proxy %.500s", what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
 	}
 }
 
@@ -176,23 +176,23 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 			srv.StartTLS()
 			defer srv.Close()
-			ours, theirs := startProxy(t, srv.URL), plain(t, srv.URL)
+			ours, theirs := startProxy(t, srv.URL), startPlainProxy(t, srv.URL)
 			for _, head := range []string{"POST /v1/chat/completions HTTP/1.1", "GET /v1/models HTTP/1.1"} {
 				body := strings.Repeat(" ", 1<<20) + fmt.Sprintf(conversation, 1)
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
-				compare(t, head, "", sendRaw(t, ours, head, body), func() clientSaw { return sendRaw(t, theirs, head, body) })
+				compare(t, head, "", sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
-				t.Errorf("got a request over %v, want \"HTTP/2.0\"", proto.Load())
+				t.Errorf("the upstream got the request over %v, want HTTP/2.0", proto.Load())
 			}
 		})
 	}
 }
 
-// Bytes after a response never become the answer of another request. A request on a connection with such bytes may
-// fail: more often on more cores, since the next request meets the bytes earlier.
+// Bytes after a response never become the answer to another request. A request on a connection with such bytes may
+// fail; more cores make such failures more frequent.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -218,17 +218,17 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 		}
 		all.Wait()
 		if wrong.Load() > 0 || failed.Load() > clients*each/4 || u.requests.Load() > clients*each {
-			t.Errorf("secure=%v: %d wrong answers, %d failed, %d requests for %d", secure, wrong.Load(), failed.Load(), u.requests.Load(), clients*each)
+			t.Errorf("secure=%v: %d answers are wrong, want 0; %d requests failed, want at most %d; the upstream got %d requests, want at most %d", secure, wrong.Load(), failed.Load(), clients*each/4, u.requests.Load(), clients*each)
 		}
 	}
 }
 
-// A request that the upstream may have read is sent once, for any fate of its connection.
+// A request that the upstream may have read is not sent again when its connection fails.
 func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(n int, c net.Conn, r *http.Request) bool {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if n%4 == 0 { // an established connection fails
+			if n%4 == 0 { // close the connection instead of an answer
 				return false
 			}
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -241,11 +241,11 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
-				t.Errorf(`got %+v, want body "ok"`, s)
+				t.Errorf(`request %d: got %+v, want body "ok" or status 502`, i, s)
 			}
 		}
 		if failed != n/4 || u.requests.Load() != n {
-			t.Errorf("secure=%v: %d failed, %d requests for %d", secure, failed, u.requests.Load(), n)
+			t.Errorf("secure=%v: %d requests failed, want %d; the upstream got %d requests, want %d", secure, failed, n/4, u.requests.Load(), n)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // reply is the part of the upstream's reply that a turn keeps.
 type reply struct {
-	status   int
+	status   int               // 0: no reply, and no answer of precept in its place
 	first    time.Time         // time at which the headers arrived
 	reader   *wire.ReplyReader // nil: the reply is forwarded unread
 	length   int64             // Content-Length, -1 unknown
@@ -47,9 +47,9 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 		}
 	}
 	t.reply.status, t.reply.first, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
-	if t.session.Session != nil || t.session.Shows {
+	if t.session.Session != nil || t.session.Quotes {
 		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
-		t.reply.reader.Unpack(res.Header.Get("Content-Encoding")) // some servers compress although identity was asked for
+		t.reply.reader.Unpack(res.Header.Get("Content-Encoding")) // some servers compress although the request accepts only identity
 	}
 	t.release()
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
@@ -96,7 +96,7 @@ func (t *turn) onBody(b []byte, err error) {
 }
 
 // chargeCopy charges the memory of the reply's copy. If all copies exceed limits.capture_total_bytes, this
-// copy is dropped; the reader still finds the end of the reply.
+// copy is cut; the reader still finds the end of the reply.
 func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
@@ -113,8 +113,8 @@ func (t *turn) chargeCopy() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release returns the request's buffers to the pool, at the first sign of the upstream's response
-// or failure. The draft copies its part of the request first.
+// release returns the request's buffers to the pool, when the headers of the response arrive or the
+// request fails. gather copies the data for the draft first.
 func (t *turn) release() {
 	if !t.enter(phaseReleased) {
 		return
@@ -167,7 +167,7 @@ func (t *turn) end() {
 	}
 }
 
-// outcome returns how the turn ended, in the words of an exchange.
+// outcome returns the outcome of the turn, for the exchange.
 func (t *turn) outcome() string {
 	switch {
 	case t.reply.status >= 400:

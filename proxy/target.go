@@ -19,7 +19,7 @@ type target struct {
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
 	transport *http.Transport
 
-	unknown sync.Once // the log has the warning about an unknown path
+	unknown sync.Once // logs the warning about an unknown path
 	faults  faultLog
 }
 
@@ -42,13 +42,13 @@ func newTarget(name, raw string) (*target, error) {
 	return t, nil
 }
 
-// upstreamPath returns the path at the upstream. A path /v1/X is moved below the version of the upstream,
-// if the upstream names a version. A path that begins with the whole path of the upstream stays.
-// Every other path is appended.
+// upstreamPath returns the path at the upstream. If the upstream's path has a version, the version of the
+// client's path is removed before the path is appended. A client's path that begins with the whole path
+// of the upstream stays. Every other path is appended.
 func (t *target) upstreamPath(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
-	if ok && (t.covers(rest) || isDeployment(rest)) { // the client's base URL holds too much, below a version
+	if ok && (t.covers(rest) || isDeployment(rest)) { // the client's base URL contains the upstream's path after a version
 		p, ok = rest, false
 	}
 	if t.covers(p) {
@@ -64,9 +64,8 @@ func (t *target) upstreamPath(p string) string {
 	return t.path + p
 }
 
-// covers reports whether a client's path begins with the path of the upstream. For requests other
-// than completions, the upstream's path must have a version: without a version, the path may occur
-// twice.
+// covers reports whether a client's path begins with the path of the upstream. On a path that is not
+// inspected, the upstream's path must have a version: a path without a version may be repeated on purpose.
 func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
@@ -90,19 +89,18 @@ func short(path string) string {
 	return path
 }
 
-// resolve returns the URL at the upstream. lone reports that the query is a question mark without
-// text.
-func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
+// resolve returns the URL at the upstream. forceQuery keeps the question mark of an empty query.
+func (t *target) resolve(escapedPath, rawQuery string, forceQuery bool) *url.URL {
 	u := *t.base
 	full := t.upstreamPath(escapedPath)
 	if full == "" {
 		full = "/"
 	}
-	if dec, err := url.PathUnescape(full); err == nil {
-		u.Path, u.RawPath = dec, full
+	if unescaped, err := url.PathUnescape(full); err == nil {
+		u.Path, u.RawPath = unescaped, full
 	} else {
 		u.Opaque = "//" + u.Host + full
 	}
-	u.RawQuery, u.ForceQuery = rawQuery, lone
+	u.RawQuery, u.ForceQuery = rawQuery, forceQuery
 	return &u
 }

@@ -25,14 +25,14 @@ func bearer(key string, more ...string) http.Header {
 	return h
 }
 
-// storedExchanges returns the exchanges of a named session by tenant; the rig has stopped.
+// storedExchanges stops the rig, and returns the stored exchanges of a named session by tenant.
 func storedExchanges(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
 	t.Helper()
-	return keptIn(t, r, session.SpaceName, name)
+	return storedIn(t, r, session.SpaceName, name)
 }
 
-// keptIn is kept for a session with a name of another kind.
-func keptIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
+// storedIn is storedExchanges for a session whose name comes from another source.
+func storedIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
 	r.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
@@ -55,8 +55,8 @@ func keptIn(t *testing.T, r *rig, space session.Space, name string) map[string][
 	return out
 }
 
-// sameCalls answers with a tool call whose id depends only on the length of the history: every
-// client gets the same ids, as from servers that count from zero.
+// sameCalls answers with a tool call whose id is the length of the history: every client gets the same
+// ids, as from servers that count calls from zero.
 func sameCalls(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -64,8 +64,8 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// With tenancy single, all clients are one tenant. A counted call id of an earlier turn leads no other key into the
-// session.
+// With tenancy single, all clients are one tenant. A request with another key does not continue a session by an id that
+// only counts calls.
 func TestSingleTenancySharesOneTenant(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, nil)
@@ -78,10 +78,10 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	same, _ := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
 	other, _ := r.send(t, "POST", chatPath, bearer("k-two"), a.body())
 	if got := same.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
-		t.Errorf("the request under its own key has session %s, want %s", got, res.Header.Get("Precept-Session"))
+		t.Errorf("the second request with the same key has session %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
 	if got := other.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
-		t.Errorf("a request that echoes another key's reply has session %s, want a new session", got)
+		t.Errorf("a request with another key and the call id of the first reply has session %s, want a new session", got)
 	}
 	got := storedExchanges(t, r, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
@@ -89,8 +89,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	}
 }
 
-// The same name under two keys is two sessions with separate loops and rewards, and no echo leads from one to the
-// other.
+// With tenancy by-credential, the same session name under two keys is two sessions with separate loops and feedback.
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -102,7 +101,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 	res, _ := r.send(t, "POST", chatPath, one, a.body())
 	if !strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
-		t.Fatal("the first key's loop was not found")
+		t.Fatalf("the third turn of the first key is %s at the upstream, want a loop warning", up.last(t).body)
 	}
 	b := newAgent("Fix the build.")
 	b.next(callOf(t, r.chat(t, two, b.body())), "make x", fails)
@@ -127,7 +126,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "build")
 	if len(got) != 3 && len(got) != 2 {
-		t.Errorf("got %d tenants, want 2 or 3", len(got))
+		t.Errorf("the store has %d tenants, want 2 or 3", len(got))
 	}
 	var sizes []int
 	for tenant, xs := range got {
@@ -144,19 +143,19 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkDisk(t, r, "k-one", "k-two", "k-three")
 }
 
-// postAs posts an approval and returns the status.
+// postAs posts an approval of the session that by names, and returns the status of the feedback.
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
 	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback: status %d %s, want 202", res.StatusCode, b)
+		t.Fatalf("feedback by %s: got status %d, body %s, want 202", by, res.StatusCode, b)
 	}
 	return a.Status
 }
 
-// Fifty concurrent tenants with equal words, session names and call ids: each upstream request holds the words of its
-// own tenant, and the stored data is separate.
+// Fifty concurrent tenants have equal words, session names and call ids. Each request at the upstream, and the stored
+// exchanges of each tenant, contain the canary of that tenant only.
 func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -183,12 +182,12 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		own := strings.Count(string(s.body), "canary-"+key+"-")
 		if all := strings.Count(string(s.body), "canary-"); own == 0 || own != all {
-			t.Errorf("a request of key %s holds %d canaries, %d of them its own; want only its own, at least 1", key, all, own)
+			t.Errorf("a request of key %s contains %d canaries, %d of this key; want only those of this key, at least 1", key, all, own)
 		}
 	}
 	got := storedExchanges(t, r, "build")
 	if len(got) != tenants {
-		t.Errorf("got %d tenants, want %d", len(got), tenants)
+		t.Errorf("the store has %d tenants, want %d", len(got), tenants)
 	}
 	for tenant, xs := range got {
 		if len(xs) != turns {
@@ -206,12 +205,12 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 			}
 		}
 		if len(seen) != 1 {
-			t.Errorf("%s keeps the canaries of %v, want 1 in the list", tenant, seen)
+			t.Errorf("the exchanges of tenant %s contain the canaries of keys %v, want one key", tenant, seen)
 		}
 	}
 }
 
-// converse plays one agent with few turns. Goroutines call converse, so it returns its error.
+// converse sends the turns of one agent. converse returns its error, because goroutines call it.
 func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""

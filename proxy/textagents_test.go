@@ -11,10 +11,10 @@ import (
 type textAgent struct {
 	name   string
 	task   string
-	answer func(step int) string                           // of the model
-	turn   func(step int, answerText, came string) []obj   // the items that the agent adds to its list
-	came   func(step int) string                           // of the call
-	list   func(task string, answers, came []string) []obj // the whole list, if the agent rewrites the list
+	answer func(step int) string                              // the model's answer, with the call
+	turn   func(step int, answerText, result string) []obj    // the items that the agent adds to its list
+	result func(step int) string                              // the result of the call
+	list   func(task string, answers, results []string) []obj // the whole list, if the agent rewrites the list
 }
 
 // textAgents returns agents with the same conversation: the same failing call in the steps 0, 2 and
@@ -35,18 +35,19 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	form := func(name, ask, came, head, tail string) textAgent { // ask is the format of the command, came the format of the result
+	// ask is the format of the command, result the format of the result, in which step 1 replaces failed with passed.
+	form := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",
 			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(ask, command(i)) },
-			came: func(i int) string {
+			result: func(i int) string {
 				if i == 1 {
-					return strings.Replace(fmt.Sprintf(came, "shop: shop.c"), head, tail, 1)
+					return strings.Replace(fmt.Sprintf(result, "shop: shop.c"), failed, passed, 1)
 				}
-				return fmt.Sprintf(came, "Error: no such module: shop")
+				return fmt.Sprintf(result, "Error: no such module: shop")
 			},
-			turn: func(_ int, answerText, came string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
+			turn: func(_ int, answerText, result string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
 			},
 		}
 	}
@@ -59,20 +60,20 @@ func textAgents() []textAgent {
 		form("Langroid", "{\"request\": \"run_shell\", \"command\": %q}", "%s", "", ""),
 		form("LangChain's older agents", "```json\n{\"action\": \"run_shell\", \"action_input\": %q}\n```", "TOOL RESPONSE: \n---------------------\n%s\n\nUSER'S INPUT\n--------------------\n\nOkay, so what is the response to my last comment?", "", ""),
 		form("AutoGPT", "{\"thoughts\": {\"text\": \"I act\"}, \"command\": {\"name\": \"execute_shell\", \"args\": {\"command_line\": %q}}}", "Command execute_shell returned: %s", "", ""),
-		form("an agent of tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
+		form("an agent with tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
 		form("ReAct's first form", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
 		{
 			name: "smolagents", task: "New task:\nPlease mend the build",
 			answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
-			came: func(i int) string {
+			result: func(i int) string {
 				if i == 1 {
 					return "Call id: call_2\nError:\nCode execution failed at line 'lines = open_file(\"Makefile\")' due to: InterpreterError: The variable `open_file` is not defined.\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n"
 				}
 				return fmt.Sprintf("Call id: call_%d\nError:\nCode execution failed at line 'result = build(\"shop\")' due to: ValueError: no such module: shop\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n", i+1)
 			},
-			turn: func(i int, answerText, came string) []obj {
+			turn: func(i int, answerText, result string) []obj {
 				listed := fmt.Sprintf("\nCalling tools:\n[{'id': 'call_%d', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': '%s'}}]", i+1, strings.ReplaceAll(code(i), "\n", `\n`))
-				return []obj{part("assistant", strings.TrimSpace(answerText)+"\n</code>"+listed), part("user", came)}
+				return []obj{part("assistant", strings.TrimSpace(answerText)+"\n</code>"+listed), part("user", result)}
 			},
 		},
 		{
@@ -80,14 +81,14 @@ func textAgents() []textAgent {
 			answer: func(i int) string {
 				return fmt.Sprintf("THOUGHT: step %d.\n\n```mswea_bash_command\n%s\n```", i, command(i))
 			},
-			came: func(i int) string {
+			result: func(i int) string {
 				if i == 1 {
 					return "<returncode>0</returncode>\n<output>\nshop: shop.c\n</output>"
 				}
 				return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
 			},
-			turn: func(_ int, answerText, came string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
+			turn: func(_ int, answerText, result string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
 			},
 		},
 		{
@@ -98,14 +99,14 @@ func textAgents() []textAgent {
 				}
 				return "Thought: I build.\nAction: run_command\nAction Input: {\"command\": \"make shop\"}"
 			},
-			came: func(i int) string {
+			result: func(i int) string {
 				if i == 1 {
 					return "Observation: shop: shop.c"
 				}
 				return "Observation: Error: no such module: shop"
 			},
-			turn: func(_ int, answerText, came string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", came)}
+			turn: func(_ int, answerText, result string) []obj {
+				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
 			},
 		},
 		{
@@ -117,18 +118,18 @@ func textAgents() []textAgent {
 				}
 				return fmt.Sprintf("Step %d.\n\n%s", i, edit)
 			},
-			came: func(i int) string {
+			result: func(i int) string {
 				f := "add"
 				if i == 1 {
 					f = "sub"
 				}
 				return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
 			},
-			list: func(task string, answers, came []string) []obj {
+			list: func(task string, answers, results []string) []obj {
 				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{messageOf("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), messageOf("assistant", "Ok, any changes I propose will be to those files.")}
 				list := []obj{messageOf("user", task)}
 				for i, a := range answers {
-					list = append(list, messageOf("assistant", a), messageOf("user", "I updated the files."), messageOf("assistant", "Ok."), messageOf("user", came[i]))
+					list = append(list, messageOf("assistant", a), messageOf("user", "I updated the files."), messageOf("assistant", "Ok."), messageOf("user", results[i]))
 				}
 				last := list[len(list)-1]
 				last = messageOf("user", fmt.Sprint(last["content"], rules))
@@ -138,19 +139,19 @@ func textAgents() []textAgent {
 	}
 }
 
-// An agent that writes calls and results as text gets loop warnings and lessons on errors, and
-// earlier requests remain a prefix.
+// An agent that writes calls and results as text gets loop warnings, and lessons on errors. The list
+// at the upstream begins with the list of the step before, unless the agent rewrites its list.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{messageOf("system", "S"), messageOf("user", a.task)}
-			var before, answers, came []string
+			var before, answers, results []string
 			name := ""
 			for i := range 5 {
 				now := list
 				if a.list != nil {
-					now = append(list[:1:1], a.list(a.task, answers, came)...)
+					now = append(list[:1:1], a.list(a.task, answers, results)...)
 				}
 				got := p.ask(chatReply("c", a.answer(i)), now)
 				if a.list == nil {
@@ -166,11 +167,11 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 					}
 				}
 				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
-					t.Errorf("the warning is not at the newest result: %s", got)
+					t.Errorf("step %d: the list is %s, want the loop warning in the newest result", i, got)
 				}
-				answers, came = append(answers, a.answer(i)), append(came, a.came(i))
+				answers, results = append(answers, a.answer(i)), append(results, a.result(i))
 				if a.turn != nil {
-					list = append(list, a.turn(i, a.answer(i), a.came(i))...)
+					list = append(list, a.turn(i, a.answer(i), a.result(i))...)
 				}
 			}
 		})
@@ -184,9 +185,9 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
 	done, before, name := "", "", ""
 	for i := range 5 {
-		tool, args, came := "build", `{"target": "shop"}`, "Execution error in build: \nValueError: no such module: shop"
+		tool, args, result := "build", `{"target": "shop"}`, "Execution error in build: \nValueError: no such module: shop"
 		if i == 1 {
-			tool, args, came = "look", `{"path": "Makefile"}`, "shop: shop.c"
+			tool, args, result = "look", `{"path": "Makefile"}`, "shop: shop.c"
 		}
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
 		got := p.ask(chatReply("c", reply), []obj{messageOf("system", "S"), messageOf("user", head+done+tail)})[1]
@@ -195,7 +196,7 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, before) {
-			t.Errorf("step %d: sent text is missing:\n%s\n%s", i, before, got)
+			t.Errorf("step %d: the message at the upstream is\n%s\nwant a message that begins with the text of the step before\n%s", i, got, before)
 		}
 		before, name = kept, p.session
 		for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -204,21 +205,21 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 			}
 		}
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
-			t.Errorf("step %d: the warning is not at the second equal failure: %s", i, got)
+			t.Errorf("step %d: the message is %s, want the loop warning at the second equal failure", i, got)
 		}
 		if done != "" {
 			done += "\n\n"
 		}
-		done += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, came)
+		done += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, result)
 	}
 }
 
-// The oldest agents send one growing message from a template: each conversation is one session,
-// with its blocks at their places, lessons on errors, and warnings at the top of the observations.
+// The oldest agents send one growing message from a template. Each conversation is one session, its
+// blocks keep their places, and lessons on errors and warnings are at the top of the observations.
 func TestScratchpadAgentsAreOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
-			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
+			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what result\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
 		},
 		"objects": func(steps []string) string {
 			if len(steps) == 0 {
@@ -236,9 +237,9 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 			var steps []string
 			session, before := "", ""
 			for i := range 5 {
-				command, came := "make shop", "Error: no such module: shop"
+				command, result := "make shop", "Error: no such module: shop"
 				if i == 1 {
-					command, came = "cat Makefile", "shop: shop.c"
+					command, result = "cat Makefile", "shop: shop.c"
 				}
 				answer := fmt.Sprintf(answers[name], i, command)
 				got := p.ask(chatReply("c", answer), []obj{messageOf("system", "S"), messageOf("user", write(steps))})[1]
@@ -247,7 +248,7 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
-					t.Errorf("step %d: sent text is missing:\n%s\n%s", i, before, got)
+					t.Errorf("step %d: the message at the upstream is\n%s\nwant a message that begins with the text of the step before\n%s", i, got, before)
 				}
 				session, before = p.session, strings.TrimSuffix(kept, `","role":"user"}`)
 				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -256,22 +257,22 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {
-					t.Errorf("step %d: a block is not at the top of its observation: %s", i, got)
+					t.Errorf("step %d: the message is %s, want each block at the top of its observation", i, got)
 				}
-				steps = append(steps, answer+"\nObservation: "+came+"\nThought: ")
+				steps = append(steps, answer+"\nObservation: "+result+"\nThought: ")
 			}
 		})
 	}
 }
 
-// Texts that only resemble a text agent: a user who pastes a log, a model that shows a command, an
-// agent that runs a test.
-func TestTextsSimilarToTextAgentsAreForwarded(t *testing.T) {
+// Conversations that only resemble a text agent get no loop warning: a user who pastes a log, and an
+// agent that runs a test twice.
+func TestTextsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
-		"a person tells of it":          {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop")},
-		"a person shows a result's tag": {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>")},
-		"aider runs the test twice":     {messageOf("user", "Please mend the build"), messageOf("assistant", "Done."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), messageOf("assistant", "Ok."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+		"a person pastes the error":    {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop")},
+		"a person quotes a result tag": {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice":    {messageOf("user", "Please mend the build"), messageOf("assistant", "Done."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), messageOf("assistant", "Ok."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newScene(t, nil, nil)

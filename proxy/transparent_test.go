@@ -18,7 +18,7 @@ import (
 )
 
 // A body that precept does not change is forwarded byte for byte.
-func TestUninspectedBodiesPassByteForByte(t *testing.T) {
+func TestUnchangedBodiesAreForwardedByteForByte(t *testing.T) {
 	bodies := map[string]string{
 		"odd json":      `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
 		"truncated":     `{"messages":[{"role":"user","content":"hi"`,
@@ -55,12 +55,12 @@ func TestUninspectedBodiesPassByteForByte(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
 		r.chat(t, nil, body)
 		if got := up.last(t); string(got.body) != body || got.length != int64(len(body)) {
-			t.Errorf("the upstream got %.100q of length %d, want the client's bytes %.100q", got.body, got.length, body)
+			t.Errorf("the upstream got %.100q with Content-Length %d, want the client's bytes %.100q and %d", got.body, got.length, body, len(body))
 		}
 	})
 }
 
-func TestPathsAndMethodsPassUnchanged(t *testing.T) {
+func TestPathsAndMethodsAreForwarded(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Method", r.Method)
 		w.WriteHeader(http.StatusTeapot)
@@ -88,7 +88,7 @@ func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, c.method, c.want)
 			}
 			if res.StatusCode != http.StatusTeapot || string(body) != "tea" {
-				t.Errorf("the client got %d %q, want 418 \"tea\"", res.StatusCode, body)
+				t.Errorf("the client got status %d and body %q, want 418 and \"tea\"", res.StatusCode, body)
 			}
 			if res.Header.Get("Precept-Session") != "" {
 				t.Errorf("a path without inspection has Precept-Session: %s, want no header", res.Header.Get("Precept-Session"))
@@ -105,7 +105,7 @@ func TestPathsAndMethodsPassUnchanged(t *testing.T) {
 	t.Run("HEAD /", func(t *testing.T) {
 		res, _ := r.send(t, "HEAD", "/", nil, "")
 		if res.StatusCode != http.StatusTeapot || up.last(t).method != "HEAD" {
-			t.Errorf("got status %d, method %s, want 418 and HEAD", res.StatusCode, up.last(t).method)
+			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got the method %s, want HEAD", res.StatusCode, up.last(t).method)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		"Precept-Session": "", "Precept-Tags": "", "X-Forwarded-Host": "", "User-Agent": "Go-http-client/1.1",
 	} {
 		if v := got.header.Get(k); v != want {
-			t.Errorf("%s: got %q, want %q", k, v, want)
+			t.Errorf("the upstream got the header %s: %q, want %q", k, v, want)
 		}
 	}
 	if c := got.header["Cookie"]; strings.Join(c, "; ") != "a=1; b=2" {
@@ -147,7 +147,7 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
-			t.Errorf("the reply has the header %s, which shows the arm to an agent; want no such header", k)
+			t.Errorf("without debug_headers the reply has the header %s, which shows the choice to an agent; want no such header", k)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("upstream status %d: the client got %d %q %v, want the status, body %q and headers of the upstream", c.code, res.StatusCode, body, res.Header, c.body)
+			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, body %q and headers of the upstream", c.code, res.StatusCode, body, res.Header, c.body)
 		}
 		if up.count() != 1 {
 			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
@@ -177,7 +177,9 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 	}
 }
 
-func TestGzipResponsePassesUnchanged(t *testing.T) {
+// A gzip response and a gzip request without a match are forwarded unchanged. A gzip request with a match is sent
+// without compression.
+func TestGzipBodiesAreForwarded(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, `{"data":[]}`)
@@ -213,8 +215,8 @@ func TestGzipResponsePassesUnchanged(t *testing.T) {
 	}
 }
 
-// A stream has the upstream's bytes and cuts, and each piece is forwarded as soon as it arrives.
-func TestStreamIsForwardedAsItArrives(t *testing.T) {
+// A stream that arrives byte by byte reaches the client with the upstream's bytes.
+func TestStreamKeepsTheUpstreamsBytes(t *testing.T) {
 	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -229,7 +231,7 @@ func TestStreamIsForwardedAsItArrives(t *testing.T) {
 	}
 }
 
-func TestFlushesEachChunk(t *testing.T) {
+func TestEachChunkIsFlushed(t *testing.T) {
 	next := make(chan string)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -258,7 +260,7 @@ func TestFlushesEachChunk(t *testing.T) {
 		}
 		line, err := br.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-			t.Fatalf("chunk %d is %q with the error %v, want \"data: %d\"", i, line, err, i)
+			t.Fatalf("chunk %d is %q with the error %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
 		}
 		_, _ = br.ReadString('\n')
 	}
@@ -298,11 +300,11 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 		t.Errorf("a cut stream ended with %v after %q, want an unexpected EOF", err, got)
 	}
 	if strings.Contains(string(got), "DONE") {
-		t.Error("the cut stream ends with [DONE], want no end that the upstream did not send")
+		t.Errorf("the cut stream is %q, want no [DONE], which the upstream did not send", got)
 	}
 }
 
-// The upstream sees within 200 ms that the client disconnected, before the first byte and after it.
+// When the client disconnects, the request at the upstream is cancelled, before and after the upstream's first byte.
 func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		gone := make(chan struct{})
@@ -329,11 +331,11 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 		}()
 		<-started
 		cancel()
-		<-gone // the upstream notices the cancellation, before and after its first byte
+		<-gone
 	}
 }
 
-// A stream without data is cut for the client as well.
+// A stream without data for limits.stream_idle_timeout is cut for the client.
 func TestIdleStreamIsCutForTheClient(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -370,7 +372,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
-		t.Fatalf("the answer to Expect is %q with the error %v, want status 200", line, err)
+		t.Fatalf("the second answer is %q with the error %v, want status 200", line, err)
 	}
 	got := up.last(t)
 	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
@@ -378,8 +380,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	}
 }
 
-// Unannounced trailers are forwarded, except those that net/http refuses to send: they are dropped, as without
-// precept.
+// Unannounced trailers are forwarded, except trailers that net/http refuses to send and those of precept.
 func TestUnsendableTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
@@ -393,17 +394,17 @@ func TestUnsendableTrailersAreDropped(t *testing.T) {
 		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
 		_ = c.Close()
 		if err != nil || !strings.Contains(line, "200") {
-			t.Errorf(`%s: got line %q, error %v, want no error and line with "200"`, trailer, line, err)
+			t.Errorf(`trailer %s: the status line is %q with the error %v, want status 200`, trailer, line, err)
 			continue
 		}
 		got := up.last(t)
 		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-			t.Errorf("%s: the upstream got the trailer %v and the body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
+			t.Errorf("trailer %s: the upstream got the trailers %v and the body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
 		}
 	}
 }
 
-func TestPipelinedKeepsOrder(t *testing.T) {
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(b)
@@ -439,7 +440,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("a body beyond the limit: status %d %s, want 413 with precept_error", res.StatusCode, body)
+		t.Errorf("a body beyond limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
 	}
 	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
@@ -461,7 +462,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up.Close()
 	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("with the upstream down the client got %d %s, want 502 with precept_error", res.StatusCode, body)
+		t.Errorf("with a closed upstream the client got status %d, body %s, want 502 with precept_error", res.StatusCode, body)
 	}
 }
 
@@ -470,7 +471,7 @@ func TestSilentUpstreamIsAGatewayTimeout(t *testing.T) {
 	r := newRig(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("a silent upstream: status %d %s, want 504 with precept_error", res.StatusCode, body)
+		t.Errorf("with an upstream that does not answer the client got status %d, body %s, want 504 with precept_error", res.StatusCode, body)
 	}
 }
 
@@ -490,7 +491,7 @@ func TestTargetResolvesPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tg.Resolve(c.path, "", false).String(); got != c.want {
-			t.Errorf("%s + %s = %s, want %s", c.base, c.path, got, c.want)
+			t.Errorf("upstream %s, path %s: got the URL %s, want %s", c.base, c.path, got, c.want)
 		}
 	}
 	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// The bounds of an upstream's share of this machine.
+// The limits of memory and connections for one upstream.
 const (
 	maxHeaderBytes    = 1 << 20  // bytes of a response's headers
 	streamWindowBytes = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
-	maxIdleConns      = 4096     // kept connections to one upstream
+	maxIdleConns      = 4096     // idle connections to one upstream
 )
 
 // newTransport returns the transport of upstreams. Compression is off, because a transport that
-// decodes gzip unasked changes bytes. A stream may last for hours, so there is no overall timeout.
-// The pings notice a dead HTTP/2 connection, which all requests to an upstream share.
-func newTransport(header time.Duration) *http.Transport {
+// requests and decodes gzip changes the bytes of a response. A stream may last for hours, so there is no
+// overall timeout. The pings detect a dead HTTP/2 connection, which all requests to an upstream share.
+func newTransport(headerTimeout time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  proxyOf,
 		OnProxyConnectResponse: checkTunnel,
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
 		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  header,
+		ResponseHeaderTimeout:  headerTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		IdleConnTimeout:        90 * time.Second,
@@ -43,13 +43,13 @@ func newTransport(header time.Duration) *http.Transport {
 	}
 }
 
-// upstreamConn counts the bytes that are read of an HTTP/1 connection. net/http keeps a connection
+// upstreamConn counts the bytes that are read from an HTTP/1 connection. net/http keeps a connection
 // for the next request before it looks for bytes after the response. Another client's request on
-// this connection would get the surplus as its response. The count shows the surplus: no byte was
-// read since the request was written.
+// this connection would get such surplus bytes as its response. If net/http reports the first byte of
+// a response although no byte was read since the request was written, the byte is surplus.
 type upstreamConn struct {
 	net.Conn
-	read        atomic.Int64 // bytes
+	read        atomic.Int64 // number of bytes read
 	readAtWrite atomic.Int64 // value of read when the write of the request began; -1: no write yet
 }
 
@@ -63,7 +63,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// connUnder returns the counted connection, nil for HTTP/2, whose frames name their request.
+// connUnder returns the counted connection under c; nil for HTTP/2, whose frames name their request.
 func connUnder(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -88,7 +88,7 @@ func (c *upstreamConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// hasAnswer reports whether a byte was read since the request was written.
+// hasAnswer reports whether a byte was read since the write of the request began.
 func (c *upstreamConn) hasAnswer() bool {
 	asked := c.readAtWrite.Load()
 	return asked >= 0 && c.read.Load() > asked
@@ -100,10 +100,10 @@ type attempts struct {
 	open      atomic.Int32 // attempts that may still read the body
 	bodies    []*payload   // returned to the pool when no attempt is left
 	pool      *pool
-	hasBodies atomic.Bool // bodies is set
-	conn      atomic.Pointer[upstreamConn]
-	early     atomic.Bool // the upstream sent a response before the request
-	stage     atomic.Int32
+	hasBodies atomic.Bool                  // bodies is set
+	conn      atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
+	early     atomic.Bool                  // the upstream sent a response before the request
+	stage     atomic.Int32                 // stage of the newest attempt
 }
 
 // follow adds the hooks by which net/http reports its attempts.
@@ -113,7 +113,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 		ConnectDone:       func(string, string, error) { a.stage.Store(int32(stageConnected)) },
 		TLSHandshakeStart: func() { a.stage.Store(int32(stageTLS)) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err == nil { // TLS to an HTTPS proxy; CONNECT follows
+			if err == nil { // stageTLS stays after a failed handshake; after TLS to an HTTPS proxy, CONNECT follows
 				a.stage.Store(int32(stageConnected))
 			}
 		},
@@ -137,8 +137,8 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 }
 
 // recycle returns the bodies to the pool as soon as no attempt reads them. An attempt that never
-// reports its end keeps the bodies from the pool; the collector frees them. No attempt may begin
-// after recycle.
+// reports its end keeps the bodies out of the pool; the garbage collector frees them. No attempt may
+// begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.open.Add(1)
 	a.pool, a.bodies = p, bodies

@@ -14,17 +14,17 @@ import (
 	"precept/configs"
 )
 
-// connected is an upstream that counts its open connections.
-type connected struct {
+// countingUpstream is an upstream that counts its open connections.
+type countingUpstream struct {
 	*httptest.Server
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	hold chan struct{} // a request with the text "wait" gets the second part of its response when hold is closed
 }
 
-func newConnected(t *testing.T, http2 bool) *connected {
+func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
 	t.Helper()
-	u := &connected{open: map[net.Conn]bool{}, hold: make(chan struct{})}
+	u := &countingUpstream{open: map[net.Conn]bool{}, hold: make(chan struct{})}
 	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = io.WriteString(w, "first")
@@ -51,14 +51,14 @@ func newConnected(t *testing.T, http2 bool) *connected {
 	return u
 }
 
-func (u *connected) conns() int {
+func (u *countingUpstream) conns() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.open)
 }
 
-// waitForOpen waits for so many open connections.
-func (u *connected) waitForOpen(t *testing.T, want int) {
+// waitForOpen waits until the upstream has want open connections.
+func (u *countingUpstream) waitForOpen(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func() bool { return u.conns() == want })
 }
@@ -82,13 +82,13 @@ func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config 
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
-			old, next := newConnected(t, http2), newConnected(t, http2)
+			old, next := newCountingUpstream(t, http2), newCountingUpstream(t, http2)
 			r := newRig(t, &upstream{Server: old.Server}, "", nil, nil)
 			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 			use := func(r *rig) {
 				t.Helper()
 				if got := string(r.chat(t, nil, body)); got != "first, last" {
-					t.Fatalf("got answer %q, want \"first, last\"", got)
+					t.Fatalf("the answer is %q, want \"first, last\"", got)
 				}
 			}
 			if http2 {
@@ -101,7 +101,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			use(r)
 			if n := old.conns(); n != 1 {
-				t.Errorf("got %d connections after a reload that changes no upstream, want the earlier connection", n)
+				t.Errorf("after a reload that changes no upstream %d connections are open, want 1", n)
 			}
 
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))
@@ -121,7 +121,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			old.waitForOpen(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("the request in progress ended with %q, %v; want \"first, last\"", rest, err)
+				t.Errorf("the answer to the request in flight is %q with the error %v, want \"first, last\"", rest, err)
 			}
 			old.waitForOpen(t, 0)
 
@@ -149,27 +149,27 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
-		t.Errorf("status %d, want 504: %s", res.StatusCode, text)
+		t.Errorf("after the reload the client got status %d, body %s, want 504", res.StatusCode, text)
 	}
 }
 
-// An upstream that accepts a connection and never speaks TLS is not reported as slow: the configuration may name https
-// for a server of http.
-func TestSilentTLSHandshakeNamesTheScheme(t *testing.T) {
+// The error for an upstream that accepts the connection and does not answer the TLS handshake names the handshake,
+// because the URL may have the scheme https for an HTTP server.
+func TestSilentTLSHandshakeIsNamed(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, nil)
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = mute.Close() })
-	if err := r.Configure(settingsFor(t, "https://"+mute.Addr().String(), "limits.upstream_header_timeout", "1h")); err != nil {
+	t.Cleanup(func() { _ = silent.Close() })
+	if err := r.Configure(settingsFor(t, "https://"+silent.Addr().String(), "limits.upstream_header_timeout", "1h")); err != nil {
 		t.Fatal(err)
 	}
 	r.transport().TLSHandshakeTimeout = time.Millisecond
 	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
-		t.Errorf(`got status %d, text %s, want status 504 and a text with "TLS handshake"`, res.StatusCode, text)
+		t.Errorf(`the client got status %d, body %s, want status 504 and a body with "TLS handshake"`, res.StatusCode, text)
 	}
 }
 

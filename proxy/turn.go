@@ -13,7 +13,7 @@ import (
 	"precept/proxy/resolve"
 )
 
-// turn is one request on a rewritten path and its reply. A turn belongs to the goroutine that serves
+// turn is one request on an inspected path and its reply. A turn belongs to the goroutine that serves
 // the request.
 type turn struct {
 	p           *Proxy
@@ -39,9 +39,9 @@ type phase uint8
 
 const (
 	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
-	phaseReleased              // the upstream answered: the draft is complete, the buffers are in the pool
+	phaseReleased              // the upstream answered: the draft has the request, the buffers are in the pool
 	phaseEnded                 // the resolver has the end of the request
-	phaseResolved              // the resolver has the reply, by which the next request finds its session
+	phaseResolved              // the resolver has the reply, so the next request finds its session
 	phaseComplete              // the draft records how the turn ended
 	phaseOffered               // the recorder has the turn, or has refused the turn
 )
@@ -58,7 +58,7 @@ func (t *turn) enter(next phase) bool {
 // serveTurn serves a request for the upstream, from the first byte of the request to the record of
 // the turn. The function is long on purpose: no other place shows the order of the steps.
 //
-// A request on a rewritten path takes all steps. A fault between read and forward changes nothing
+// A request on an inspected path takes all steps. A fault between read and forward changes nothing
 // for the client: the guard counts a panic, and the client's own bytes are forwarded. When the
 // upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees a
 // cut as well.
@@ -186,7 +186,7 @@ func (t *turn) holdKeys(keys []session.Echo) {
 	t.pendingKeys = nil
 }
 
-// uninspected counts the reason for an uninspected body.
+// uninspected counts an uninspected body by its reason.
 func (t *turn) uninspected(why label.Reason) {
 	t.skip = string(why)
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()

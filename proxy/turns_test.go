@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// The agent replaces its history with a summary: the lesson is inserted again before the newest words of the user, and
-// keeps this place.
+// When the agent replaces its history with a summary, the lesson is inserted again before the newest words of the user,
+// and keeps this place.
 func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
@@ -39,23 +39,23 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 			s.past = []pastItem{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
 			_, call, list := s.sendNext(t, r, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
-				t.Errorf("after the compaction the list is %s, want lesson one once, after the user's words", list)
+				t.Errorf("after the compaction the list is %s, want lesson one once, after the summary", list)
 			}
 			s.addCall(call, "ls", "x", false)
 			_, _, next := s.sendNext(t, r, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("the list of the turn after the compaction is\n%s\nwant lesson one once, after the earlier list\n%s", next, list)
 			}
-			x := keptIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
+			x := storedIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
-				t.Errorf("got %d exchanges, want 5, the last of turn 5", n)
+				t.Errorf("%d exchanges %v are stored, want 5, the last of turn 5", n, x)
 			}
 		})
 	}
 }
 
-// Side requests are forwarded unchanged: no lesson, no turn, no exchange.
-func TestSideRequestsPassUnchanged(t *testing.T) {
+// Side requests are forwarded without a lesson, and are no turn: no exchange is stored.
+func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
 		var all []obj
@@ -90,17 +90,17 @@ func TestSideRequestsPassUnchanged(t *testing.T) {
 		{"no tools, any words", obj{"messages": []obj{user("alpha in one word?")}}, true},
 		{"an empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
 		{"compaction with every tool", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
-		{"a memory keeper with tools of its own", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
-		{"a memory keeper that shows the conversation as it began", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
+		{"a memory request with its own tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
+		{"a memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
 		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
 			t.Errorf("%s: Precept-Skip is %q, want a side request: %t", c.name, skip, c.side)
 		}
 	}
-	x := keptIn(t, r, session.SpaceXSession, "ses_side")["default"]
+	x := storedIn(t, r, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
-		t.Errorf("got the %d exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
+		t.Errorf("the %d exchanges %v are stored, want one of turn 1 and one of turn 2", len(x), x)
 	}
 }
 
@@ -117,23 +117,23 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 			t.Errorf("%s: Precept-Skip is %q, want side:; the upstream got %q, want the client's bytes", system, res.Header.Get("Precept-Skip"), got)
 		}
 	}
-	if n := total(r.Parts().Metrics.Series("sessions")); n != 0 {
-		t.Errorf("got %v sessions, want 0", n)
+	if n := total(r.Options().Metrics.Series("sessions")); n != 0 {
+		t.Errorf("after the side requests %v sessions are counted, want 0", n)
 	}
-	if failed := total(r.Parts().Metrics.Series("fail_open")); failed != 0 {
+	if failed := total(r.Options().Metrics.Series("fail_open")); failed != 0 {
 		t.Errorf("%v steps failed, want 0", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
-		t.Errorf("the first turn: %s, want [one] exactly once", list)
+		t.Errorf("the first turn is %s at the upstream, want [one] exactly once", list)
 	}
-	if n := total(r.Parts().Metrics.Series("sessions")); n != 1 {
-		t.Errorf("got %v sessions with one conversation, want 1", n)
+	if n := total(r.Options().Metrics.Series("sessions")); n != 1 {
+		t.Errorf("after one conversation %v sessions are counted, want 1", n)
 	}
 }
 
 // A retry after an error or a truncated response is the same turn: the upstream gets the same
-// bytes, one loop is counted, and one exchange is complete.
+// bytes, a loop is counted once, and each turn has one complete exchange.
 func TestRetryIsTheSameTurn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -150,12 +150,13 @@ func TestRetryIsTheSameTurn(t *testing.T) {
 		},
 	} {
 		for _, named := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { t.Parallel(); retried(t, fault, named) })
+			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { t.Parallel(); sendWithRetries(t, fault, named) })
 		}
 	}
 }
 
-func retried(t *testing.T, fault http.HandlerFunc, named bool) {
+// sendWithRetries sends three turns. The first two tries of each turn get the fault.
+func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
 	good := model(t)
@@ -214,7 +215,7 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 	}
 	if loops != 1 || complete != 3 {
-		t.Errorf("got %d loops, want 1; %d complete exchanges, want 3", loops, complete)
+		t.Errorf("the exchanges have %d loops, want 1; %d exchanges are complete, want 3", loops, complete)
 	}
 }
 
@@ -254,7 +255,7 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 				body := newSpeaker(api, "do alpha").body()
 				res, b := r.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
 				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
-					t.Errorf("got %d %s, want %s", res.StatusCode, b, want)
+					t.Errorf("with both requests refused the client got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
 				}
 			})
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins is a model that delays its answers to first requests until n are in flight, and answers
-// with calls whose ids come from the test.
+// twins is a model for n twins: concurrent conversations with equal words. twins answers the first requests
+// when n of them are in flight. id returns the id of the call in an answer.
 func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -34,9 +34,9 @@ func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	}
 }
 
-// play runs n agents with the same words at once, three turns each, and returns the session names
-// of each turn and agent.
-func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string {
+// playTwins runs n agents with the same words at once, three turns each, and returns the session names
+// of each agent by turn.
+func (r *rig) playTwins(t *testing.T, n int, result func(who int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
 	var wg, answered sync.WaitGroup
@@ -59,9 +59,10 @@ func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string 
 	return names
 }
 
-// Fifty concurrent conversations with equal words are fifty sessions, for any call ids of the upstream. Random ids
-// distinguish the sessions from the second request on, counted ids from the first request with an item of its own;
-// until then nothing is counted. Each session has its lesson and its warning at the same place in every turn.
+// Fifty concurrent conversations with equal words are fifty sessions, for any call ids of the upstream. With random ids
+// the second request is in the session of the first. With counted ids, the session of a conversation is known from its
+// first own item on, and the sessions are excluded from the experiment. Each turn has its lesson, and each conversation
+// one warning.
 func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
@@ -69,23 +70,23 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 		id       func(turn int, who string) string
 		result   func(who int) string
 		excluded float64
-		from     int // first turn from which the session name of a conversation does not change
+		from     int // the session name of a conversation does not change from this turn on
 	}{
-		{"drawn", func(turn int, who string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", who, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
-		{"counted", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(who int) string { return fmt.Sprintf("failed at %d\nExit code 1", who) }, n, 1},
-		{"equal", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
+		{"random ids", func(turn int, who string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", who, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
+		{"counted ids, own results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(who int) string { return fmt.Sprintf("failed at %d\nExit code 1", who) }, n, 1},
+		{"counted ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
 			r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
-			for i, turns := range r.play(t, n, c.result) {
+			for i, turns := range r.playTwins(t, n, c.result) {
 				for _, name := range turns {
 					distinct[name] = true
 				}
 				for k := c.from; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d has the sessions %v, want one session in both turns", i, turns)
+						t.Errorf("conversation %d has the sessions %v by turn, want one session from turn %d on", i, turns, c.from)
 					}
 				}
 			}
@@ -99,7 +100,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 			if len(distinct) != n || lessons != 3*n || loops != n {
 				t.Errorf("got %d sessions, want %d; %d lessons, want %d; %d warnings, want %d", len(distinct), n, lessons, 3*n, loops, n)
 			}
-			m := r.Parts().Metrics
+			m := r.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
 				t.Errorf("precept_sessions{new} is %v, want %v", got, n)
 			}
@@ -107,16 +108,17 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 				t.Errorf("the counter of injections is %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
-				t.Errorf("%v sessions left out of the experiment, want %v", got, c.excluded)
+				t.Errorf("%v sessions are excluded as twins, want %v", got, c.excluded)
 			}
 		})
 	}
 }
 
-// A tree of answers over one beginning is one session: each branch keeps the blocks at their places, for any draws.
+// Concurrent requests that continue one conversation in different ways are one session, and each request has its
+// lesson once.
 func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	const n = 20
-	up := newUpstream(t, caller())
+	up := newUpstream(t, callingModel())
 	r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
 	root := newAgent("Please mend the build")
 	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
@@ -132,7 +134,7 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 			for turn := range 4 {
 				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())
 				if got := res.Header.Get("Precept-Session"); got != name {
-					t.Errorf("branch %d, turn %d is session %s, want %s", i, turn, got, name)
+					t.Errorf("branch %d, turn %d is in session %s, want %s", i, turn, got, name)
 				}
 				a.next(callOf(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
 			}
@@ -143,10 +145,10 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	defer up.mu.Unlock()
 	for _, s := range up.got {
 		if strings.Count(string(s.body), "[one]") != 1 {
-			t.Fatalf("got %s, want [one] exactly once", s.body)
+			t.Fatalf("the upstream got %s, want [one] exactly once", s.body)
 		}
 	}
-	if got := testutil.ToFloat64(r.Parts().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
-		t.Errorf("got %v sessions counted, want 1", got)
+	if got := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
+		t.Errorf("%v new sessions are counted, want 1", got)
 	}
 }

@@ -22,13 +22,13 @@ import (
 type stage int32
 
 const (
-	stageDial      stage = iota // the connection is not open: to the upstream, or to the proxy before it
+	stageDial      stage = iota // the connection, to the upstream or to the proxy before it, is not open
 	stageConnected              // the connection is open; a proxy has to open the tunnel
 	stageTLS                    // the TLS handshake
 	stageSent                   // the request is at the upstream
 )
 
-// badResponse is the error of a response that a proxy may not forward.
+// badResponse is the error of a response that precept does not forward.
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
@@ -63,7 +63,7 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hop is the upstream or the proxy before the upstream, in the words of an error message.
+// hop is the upstream, or the proxy before the upstream, for an error message.
 type hop struct {
 	name    string // name and host, without a credential
 	setting string // configuration key or environment variable with the address
@@ -149,10 +149,10 @@ func (h *hop) noResponse(err error, to string) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer " + to + " with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// unreachable returns the answer for a hop to which no connection opens.
+// unreachable returns the answer if the connection to a hop cannot be opened.
 func unreachable(h *hop, err error) (int, string) {
 	var dns *net.DNSError
-	is := func(numbers ...syscall.Errno) bool {
+	isErrno := func(numbers ...syscall.Errno) bool {
 		for _, n := range numbers {
 			if errors.Is(err, n) {
 				return true
@@ -160,34 +160,34 @@ func unreachable(h *hop, err error) (int, string) {
 		}
 		return false
 	}
-	say := func(status int, fact, remedy string) (int, string) {
+	answer := func(status int, fact, remedy string) (int, string) {
 		return status, h.name + " could not be reached: " + fact + "; " + remedy
 	}
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return say(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or the DNS of this machine; where only a proxy knows the name, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or the DNS of this machine; where only a proxy knows the name, set HTTPS_PROXY")
 	case errors.As(err, &dns):
-		return say(http.StatusBadGateway, "the DNS server does not answer", "check the DNS of this machine; where a proxy is required, set HTTPS_PROXY")
-	case is(syscall.ECONNREFUSED):
-		return say(http.StatusBadGateway, "connection refused", "start it, or correct the port in "+h.setting)
-	case is(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
-		return say(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
-	case is(syscall.EACCES, syscall.EPERM):
-		return say(http.StatusBadGateway, "this machine forbids the connection", "check its firewall or sandbox")
-	case is(syscall.EMFILE, syscall.ENFILE):
-		return say(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit of open files (ulimit -n, LimitNOFILE)")
-	case is(syscall.EADDRNOTAVAIL):
-		return say(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use the ports up")
+		return answer(http.StatusBadGateway, "the DNS server does not answer", "check the DNS of this machine; where a proxy is required, set HTTPS_PROXY")
+	case isErrno(syscall.ECONNREFUSED):
+		return answer(http.StatusBadGateway, "connection refused", "start it, or correct the port in "+h.setting)
+	case isErrno(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
+		return answer(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
+	case isErrno(syscall.EACCES, syscall.EPERM):
+		return answer(http.StatusBadGateway, "this machine forbids the connection", "check its firewall or sandbox")
+	case isErrno(syscall.EMFILE, syscall.ENFILE):
+		return answer(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit of open files (ulimit -n, LimitNOFILE)")
+	case isErrno(syscall.EADDRNOTAVAIL):
+		return answer(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use up the ports")
 	case timedOut(err):
-		return say(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
+		return answer(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
 	}
 	if fact, remedy := untrusted(err, h); fact != "" {
-		return say(http.StatusBadGateway, "it "+fact, remedy)
+		return answer(http.StatusBadGateway, "it "+fact, remedy)
 	}
 	if closed(err) {
-		return say(http.StatusBadGateway, "it closed the connection", "check "+h.setting)
+		return answer(http.StatusBadGateway, "it closed the connection", "check "+h.setting)
 	}
-	return say(http.StatusBadGateway, "the connection failed", "check "+h.setting)
+	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
 // untrusted returns the fault of TLS with a hop and its remedy, "" for another error.
@@ -215,7 +215,7 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// broken describes a connection failure before the response, with the remedy.
+// broken returns the predicate of an error message about a failure before the response: the fact and the remedy.
 func broken(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -285,26 +285,26 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const logEvery = time.Minute
 
 const (
-	outageAfter = 3                // failures in a row after a recovery that count as a new outage
+	outageAfter = 3                // failures without an answer between them that count as a new outage
 	outageEvery = 10 * time.Second // minimum time between the last warning and the first warning of a new outage
 )
 
 // faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
 // and one line when the upstream answers again.
 type faultLog struct {
-	warned atomic.Bool  // true after a warning, until the log has a line of recovery
+	warned atomic.Bool  // set by a warning, cleared by logRecovery
 	streak atomic.Int32 // failures since the last answer
 
-	mu      sync.Mutex
-	first   time.Time // the first failure since the last line of recovery, or since logEvery without a failure
-	last    time.Time // the last failure
-	written time.Time // the last warning
-	count   int       // failures since the last warning
-	total   int       // failures since first
+	mu          sync.Mutex
+	first       time.Time // the first failure since logRecovery, or since logEvery without a failure
+	last        time.Time // the last failure
+	lastWarning time.Time
+	count       int // failures since the last warning
+	total       int // failures since first
 }
 
-// logFailure logs a failed request: as a warning at most once in logEvery, else for debugging. why has the
-// cause and the remedy.
+// logFailure logs a failed request: as a warning at most once in logEvery (at the start of an outage once in
+// outageEvery), else at level debug. why has the cause and the remedy.
 func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,11 +319,11 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 	if l.streak.Add(1) >= outageAfter && !l.warned.Load() {
 		every = outageEvery
 	}
-	if !l.written.IsZero() && now.Sub(l.written) < every {
+	if !l.lastWarning.IsZero() && now.Sub(l.lastWarning) < every {
 		log.Debug("a request to the upstream failed", args...)
 		return
 	}
-	l.written, l.count = now, 0
+	l.lastWarning, l.count = now, 0
 	l.warned.Store(true)
 	log.Warn("requests to the upstream fail", args...)
 }

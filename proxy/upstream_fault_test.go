@@ -11,8 +11,8 @@ import (
 	"precept/proxy/hooks"
 )
 
-// A failing upstream has one warning a minute, with the number of failures, and one line when the
-// upstream answers again. An upstream that alternates has no more lines.
+// The log has one warning a minute for a failing upstream, with the number of failures, and one line when the upstream
+// answers again. An upstream that alternates between failures and answers causes no further lines.
 func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	start := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
-	lines := func(want ...string) {
+	checkLog := func(want ...string) {
 		t.Helper()
 		got := strings.Split(strings.TrimSpace(out.String()), "\n")
 		out.Reset()
@@ -36,33 +36,33 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	}
 	now := start
 	up.faults.logFailure(log, up, now, 502, "connection refused")
-	lines(`level=WARN msg="requests to the upstream fail".*url=http://user:xxxxx@127.0.0.1:9/v1 status=502 failed=1 why="connection refused"`)
+	checkLog(`level=WARN msg="requests to the upstream fail".*url=http://user:xxxxx@127.0.0.1:9/v1 status=502 failed=1 why="connection refused"`)
 	for range 59 {
 		now = now.Add(time.Second)
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
-	lines()
+	checkLog()
 	now = now.Add(time.Second)
 	up.faults.logFailure(log, up, now, 504, "time-out")
-	lines(`failed=60 why=time-out`)
+	checkLog(`failed=60 why=time-out`)
 	for range 20 {
 		now = now.Add(time.Second)
 		up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
-	lines(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
+	checkLog(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
 	for range 3 {
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
-	lines(`level=WARN msg="requests to the upstream fail".*failed=22 `) // the upstream failed again for good
+	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // further failures without an answer between them
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
-	lines(`level=INFO msg="the upstream answers again".*failed=23 `)
+	checkLog(`level=INFO msg="the upstream answers again".*failed=23 `)
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
-	lines(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // the failures of a minute ago are over
+	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // a new outage: the count begins at 1
 }
 
-// A flood of refused webhooks is one line a minute, with the number of refused deliveries.
+// Refused webhooks cause one log line a minute, with the number of refused deliveries.
 func TestRefusedWebhooksShareOneLineAMinute(t *testing.T) {
 	var out strings.Builder
 	log, now := slog.New(slog.NewTextHandler(&out, nil)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -72,6 +72,6 @@ func TestRefusedWebhooksShareOneLineAMinute(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "refused=1") || !strings.Contains(lines[1], "refused=600") {
-		t.Errorf("1,000 deliveries in 100 s: %q, want a line for 1 and a line for 600", lines)
+		t.Errorf("for 1,000 refused deliveries in 100 s the log is %q, want a line with refused=1 and a line with refused=600", lines)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"precept/store/storetest"
 )
 
-// raw starts an upstream that calls do for each connection.
-func raw(t *testing.T, do func(c net.Conn)) (url string) {
+// startRaw starts an upstream that calls do for each connection.
+func startRaw(t *testing.T, do func(c net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,17 +43,17 @@ func raw(t *testing.T, do func(c net.Conn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// answers returns the URL of a server that answers every connection with a text.
-func answers(t *testing.T, text string) string {
+// serverOf starts a server that answers every connection with a text, and returns the URL.
+func serverOf(t *testing.T, text string) string {
 	t.Helper()
-	return raw(t, func(c net.Conn) {
+	return startRaw(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
 		_, _ = io.WriteString(c, text)
 	})
 }
 
-// An error of precept names the hop that failed, what happened there, and the remedy.
-func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
+// An error of precept names the failed server (the upstream or the proxy), the failure, and the remedy.
+func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
 	other := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -71,41 +71,41 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 	trusted.StartTLS()
 	t.Cleanup(trusted.Close)
 	_, port, _ := net.SplitHostPort(trusted.Listener.Addr().String())
-	statusReply := func(status string) string { return answers(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
-	const far, plainFar = "https://api.example.test", "http://api.example.test"
+	statusReply := func(status string) string { return serverOf(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
+	const httpsUpstream, httpUpstream = "https://api.example.test", "http://api.example.test"
 	for name, c := range map[string]struct {
 		url, proxy string
 		want       []string
 	}{
 		"no server":             {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
 		"no such name":          {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
-		"closes":                {answers(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
-		"half a header":         {answers(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
-		"another protocol":      {answers(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
-		"two lengths":           {answers(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
-		"an unasked switch":     {answers(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
-		"large headers":         {answers(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
-		"http behind https":     {secure(answers(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
-		"https behind http":     {answers(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
-		"closes TLS":            {secure(answers(t, "")), "", []string{"closed the connection in the TLS handshake"}},
-		"TLS alert":             {secure(answers(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
+		"closes":                {serverOf(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"half a header":         {serverOf(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
+		"another protocol":      {serverOf(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
+		"two lengths":           {serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
+		"an unasked switch":     {serverOf(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
+		"large headers":         {serverOf(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
+		"http behind https":     {secure(serverOf(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
+		"https behind http":     {serverOf(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
+		"closes TLS":            {secure(serverOf(t, "")), "", []string{"closed the connection in the TLS handshake"}},
+		"TLS alert":             {secure(serverOf(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
 		"unknown authority":     {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
 		"expired":               {expired.URL, "", []string{"certificate"}},
 		"another host":          {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
-		"proxy, 403":            {far, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
-		"proxy, 407":            {far, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
-		"proxy, 502":            {far, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
-		"proxy, 503":            {far, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
-		"proxy, 301":            {far, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
-		"proxy, unknown status": {far, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
-		"proxy, no server":      {far, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
-		"proxy, no such name":   {far, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
-		"proxy closes":          {far, answers(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
-		"proxy, no HTTP":        {far, answers(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
-		"proxy, no TLS":         {far, secure(answers(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
-		"proxy, socks":          {far, strings.Replace(answers(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
-		"proxy, plain, 407":     {plainFar, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
-		"proxy opens, closes":   {far, answers(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
+		"proxy, 403":            {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
+		"proxy, 407":            {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"proxy, 502":            {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
+		"proxy, 503":            {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
+		"proxy, 301":            {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
+		"proxy, unknown status": {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
+		"proxy, no server":      {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
+		"proxy, no such name":   {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
+		"proxy closes":          {httpsUpstream, serverOf(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
+		"proxy, no HTTP":        {httpsUpstream, serverOf(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
+		"proxy, no TLS":         {httpsUpstream, secure(serverOf(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
+		"proxy, socks":          {httpsUpstream, strings.Replace(serverOf(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
+		"proxy, plain, 407":     {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"proxy opens, closes":   {httpsUpstream, serverOf(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,17 +120,17 @@ func TestErrorsNameTheHopAndTheRemedy(t *testing.T) {
 			res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 			for _, want := range append(c.want, "precept_error") {
 				if !strings.Contains(string(body), want) {
-					t.Errorf("the error is %s, want %q in it", body, want)
+					t.Errorf("the error is %s, want an error with %q", body, want)
 				}
 			}
 			if res.StatusCode != http.StatusBadGateway || strings.Contains(string(body), "canary") {
-				t.Errorf(`got status %d, body %s, want status 502 and a body without "canary"`, res.StatusCode, body)
+				t.Errorf(`the client got status %d, body %s, want status 502 and a body without the password "canary"`, res.StatusCode, body)
 			}
 		})
 	}
 }
 
-// selfSigned returns a certificate of its own authority that is valid for two hours up to end.
+// selfSigned returns a self-signed certificate that is valid for two hours up to end.
 func selfSigned(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -8,8 +8,10 @@ import (
 	"testing"
 )
 
-// commits lets a session run a command whose result shows the work of the agent.
-func (r *rig) commits(t *testing.T, header http.Header, command, result string) {
+// A work, in these tests, is a commit, a branch or a pull request that occurs in a tool result of a session.
+
+// addWork sends two turns of a session, the second with a command and its result.
+func (r *rig) addWork(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
 	r.chat(t, header, a.body())
@@ -17,6 +19,7 @@ func (r *rig) commits(t *testing.T, header http.Header, command, result string) 
 	r.chat(t, header, a.body())
 }
 
+// named returns the headers of a client with a session name.
 func named(session string, more ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -25,8 +28,8 @@ func named(session string, more ...string) http.Header {
 	return h
 }
 
-// posted is an answer to feedback.
-type posted struct {
+// feedbackAnswer is an answer to feedback.
+type feedbackAnswer struct {
 	code           int
 	Status         string
 	Session        string `json:"session_id"`
@@ -35,7 +38,8 @@ type posted struct {
 	Error          struct{ Message string }
 }
 
-func (r *rig) rate(t *testing.T, header http.Header, subject string) (p posted) {
+// rate posts a score for a subject, a member of the JSON body.
+func (r *rig) rate(t *testing.T, header http.Header, subject string) (p feedbackAnswer) {
 	t.Helper()
 	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -45,20 +49,20 @@ func (r *rig) rate(t *testing.T, header http.Header, subject string) (p posted) 
 	return p
 }
 
-const lessonLine = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// A session is found by each spelling of its commit, branch and pull request.
+// Feedback reaches a session by each spelling of its commit, branch and pull request.
 func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.commits(t, named("a"), "git commit -am x && git push && gh pr create --fill",
+	r.addWork(t, named("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
-		`"commit":"3f2a9c1"`, `"commit":"` + lessonLine + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
+		`"commit":"3f2a9c1"`, `"commit":"` + commitHash + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
 		if p := r.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
-			t.Errorf("%s: got %+v, want the session a joined", subject, p)
+			t.Errorf("feedback on %s got the answer %+v, want joined with session a", subject, p)
 		}
 	}
 	for subject, want := range map[string]int{
@@ -68,76 +72,76 @@ func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
 		if p := r.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
-			t.Errorf("%s: got %+v, want status %d with a message", subject, p, want)
+			t.Errorf("feedback on %s got the answer %+v, want status %d with a message", subject, p, want)
 		}
 	}
 }
 
-// A short hash of two commits names neither; more digits do.
+// Feedback on a short hash that two commits share is refused. A longer hash finds its commit.
 func TestAmbiguousCommitIsRefused(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.commits(t, named("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
-	r.commits(t, named("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
+	r.addWork(t, named("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
+	r.addWork(t, named("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
-		t.Errorf("short hash: got %+v, want 409", p)
+		t.Errorf("feedback on the hash of two commits got the answer %+v, want status 409", p)
 	}
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
-		t.Errorf("longer hash: got %+v, want the session b", p)
+		t.Errorf("feedback on a longer hash got the answer %+v, want session b", p)
 	}
-	r.commits(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	r.addWork(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("feedback on one commit in two lengths got %+v, want the sessions c and b", p)
+		t.Errorf("feedback on a commit that two sessions have in two lengths got the answer %+v, want the sessions c and b", p)
 	}
 }
 
-// The newest twenty sessions get the feedback, and a run gets it once.
+// Feedback on a work reaches its newest twenty sessions, and a run once.
 func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
-		r.commits(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
+		r.addWork(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
 	p := r.rate(t, nil, `"branch":"fix/x"`)
 	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
-		t.Errorf("got %+v, want the newest 20 sessions from s23 to s04", p)
+		t.Errorf("feedback on a branch of 24 sessions got the answer %+v, want the newest 20 sessions from s23 to s04", p)
 	}
 	for _, name := range []string{"r1", "r2"} {
-		r.commits(t, named(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
+		r.addWork(t, named(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
-		t.Errorf("feedback on the commit of a run got %+v, want the run nightly and no sessions", p)
+		t.Errorf("feedback on the commit of a run got the answer %+v, want the run nightly and no sessions", p)
 	}
 }
 
-// A work belongs to the tenant of the session that showed it.
+// Feedback finds a work only with a credential of the tenant of its session.
 func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
-	r.commits(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	r.addWork(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("got %+v for the other tenant, want 404", p)
+		t.Errorf("feedback of another tenant got the answer %+v, want status 404", p)
 	}
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
-		t.Errorf("got %+v for the tenant of the session, want 202", p)
+		t.Errorf("feedback of the session's tenant got the answer %+v, want status 202", p)
 	}
 }
 
-// A session that opted out shows no work.
-func TestOptedOutSessionShowsNoWork(t *testing.T) {
+// Feedback on a work of an opted-out session finds no session.
+func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.commits(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	r.addWork(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback without learning has the answer %+v, want 404", p)
+		t.Errorf("feedback on the commit of an opted-out session got the answer %+v, want status 404", p)
 	}
 }
 
-// The works of a session survive a restart.
+// After a restart, feedback finds a session by its works.
 func TestWorkSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
 	r := newRig(t, up, dir, nil, injectAll())
-	r.commits(t, named("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	r.addWork(t, named("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	r.stop()
 	r = newRig(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
-		t.Errorf("got %+v after a restart, want the session a", p)
+		t.Errorf("after a restart, feedback got the answer %+v, want session a", p)
 	}
 }

@@ -87,8 +87,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	}
 	var p githubPayload
 	event := h.Get("X-GitHub-Event")
-	read := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
-	if !read { // fields of other events may have other types
+	known := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
+	if !known { // fields of other events may have other types
 		var object map[string]json.RawMessage
 		err = json.Unmarshal(body, &object)
 	} else {
@@ -121,7 +121,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " is no end of work", nil
 }
 
-// closed returns the end of a pull request. A merged revert also ends the reverted pull request.
+// closed returns the event of a closed pull request, and for a merged revert the event of the reverted pull request.
 func (p *githubPayload) closed() []Event {
 	pr, repository := &p.Request, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
@@ -140,8 +140,8 @@ func (p *githubPayload) closed() []Event {
 	return events
 }
 
-// checked returns the end of a check. The check rates the sessions that showed the commit, else the
-// sessions of the pull requests, else the sessions of the branch.
+// checked returns the event of a completed check. The event rates the sessions that worked on the commit, else
+// those of the pull requests, else those of the branch.
 func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {
@@ -158,7 +158,7 @@ func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	}
 	branchRepository := e.Repository
 	if c.HeadRepository.FullName != "" {
-		branchRepository = c.HeadRepository.FullName // a branch of a fork is another branch than the branch of this name here
+		branchRepository = c.HeadRepository.FullName // the fork may have a branch with the name of a branch here
 	}
 	e.Subjects = subjects(
 		group(commit(c.HeadSHA, e.Repository)), requests, group(branch(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))

@@ -69,7 +69,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " is no end of work", nil
 }
 
-// request returns the end of a merge request. A merged revert also ends the reverted merge request.
+// request returns the event of a closed merge request, and for a merged revert the event of the reverted merge request.
 func (p *gitlabPayload) request() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}
@@ -81,7 +81,7 @@ func (p *gitlabPayload) request() ([]Event, string, error) {
 		return nil, "the merge request is neither merged nor closed", nil
 	}
 	var from gitlabProject
-	_ = json.Unmarshal(o.Source, &from) // without a project, the branch does not count
+	_ = json.Unmarshal(o.Source, &from) // without a project, the event has no branch
 	sha := o.LastCommit.ID
 	if from.Path != repository && e.Outcome != Merged {
 		sha = "" // anybody can request and close a merge request for a public commit
@@ -94,7 +94,7 @@ func (p *gitlabPayload) request() ([]Event, string, error) {
 	return events, "", nil
 }
 
-// pipeline returns the end of a pipeline.
+// pipeline returns the event of a pipeline that passed or failed.
 func (p *gitlabPayload) pipeline() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Repository: repository, Check: "pipeline", At: parseTime(o.FinishedAt)}

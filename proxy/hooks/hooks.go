@@ -1,5 +1,5 @@
-// Package hooks reads the webhooks of GitHub and GitLab: the signature of a delivery, and the ends of
-// work in the payload. The package has no clock and no I/O.
+// Package hooks reads the webhooks of GitHub and GitLab: the signature of a delivery, and the events in
+// the payload that rate the work of an agent. The package has no clock and no I/O.
 package hooks
 
 import (
@@ -25,7 +25,7 @@ const (
 	GitLab Service = "gitlab"
 )
 
-// Outcome is an end of work.
+// Outcome is the outcome of a commit, a branch or a pull request.
 type Outcome string
 
 // The outcomes.
@@ -42,10 +42,10 @@ func (o Outcome) Score() float64 {
 	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
 }
 
-// IsCheck reports whether the outcome is a check, which counts until the pull request ends.
+// IsCheck reports whether the outcome is a check, which counts until the pull request is merged or closed.
 func (o Outcome) IsCheck() bool { return o == CheckPassed || o == CheckFailed }
 
-// Event is one end of work.
+// Event is one outcome, with the references to the work.
 type Event struct {
 	Outcome    Outcome
 	Repository string
@@ -106,7 +106,7 @@ func Signed(service Service, h http.Header, body []byte, secret string, now time
 	if signatures := h.Get("Webhook-Signature"); signatures != "" {
 		return signedByGitLab(h, signatures, body, secret, now)
 	}
-	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths take equal time
+	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths, for a comparison in constant time
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
@@ -150,8 +150,8 @@ func Delivery(h http.Header) string {
 	return ""
 }
 
-// Parse returns the events of a delivery, or the reason for ignoring the delivery. The error means a
-// body of another form.
+// Parse returns the events of a delivery, or the reason for ignoring the delivery. Parse returns an
+// error for a body that is not an event of the service.
 func Parse(service Service, h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if service == GitHub {
 		return parseGitHub(h, body)
@@ -169,13 +169,13 @@ func group(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	return list
 }
 
-// commit returns the reference of a commit.
+// commit returns a function, for group, that returns the reference of a commit.
 func commit(hash, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) { return work.OfCommit(hash, work.CleanPath(repository)) }
 }
 
-// branch returns the reference of a branch. ok is false for the default branch of a repository, because
-// many sessions work on it.
+// branch returns a function, for group, that returns the reference of a branch. The default branch of a
+// repository has no reference, because many sessions work on it.
 func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.OfBranch(name, work.CleanPath(repository))
@@ -183,7 +183,7 @@ func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	}
 }
 
-// request returns the reference of a pull request or a merge request.
+// request returns a function, for group, that returns the reference of a pull request or a merge request.
 func request(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		return work.OfPullRequest(work.CleanPath(repository), strconv.Itoa(number))

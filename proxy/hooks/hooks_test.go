@@ -17,7 +17,7 @@ import (
 	"precept/proxy/hooks"
 )
 
-const full = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 func payload(t testing.TB, name string) string {
 	t.Helper()
@@ -28,8 +28,8 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// shown prints an event in one line.
-func shown(events []hooks.Event) string {
+// describe returns the events, one in a line: outcome, score, and each group of references after a semicolon.
+func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
 		line := fmt.Sprint(e.Outcome, " ", e.Outcome.Score())
@@ -61,17 +61,17 @@ func TestEventsOfPayloads(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	swap := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	const all = "; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@acme/shop"
-	const steps = "; commit " + full + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
+	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
+	const steps = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, k := range map[string]struct {
 		service     hooks.Service
 		event, body string
-		want        string // events, or ignored
+		want        string // the described events, or "ignored"
 	}{
 		"closed without a merge":  {hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
 		"opened":                  {hooks.GitHub, "pull_request", swap(merged, `"closed","number"`, `"opened","number"`), "ignored"},
-		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
-		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop"},
+		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
+		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
 		"a closed fork": {
 			hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
@@ -81,8 +81,8 @@ func TestEventsOfPayloads(t *testing.T) {
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"a workflow of a fork": {
-			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + full + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
-			"check_failed 0.2; commit " + full + "@acme/shop; branch fix/x@eve/shop",
+			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
+			"check_failed 0.2; commit " + commitHash + "@acme/shop; branch fix/x@eve/shop",
 		},
 		"a revert": {
 			hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
@@ -92,15 +92,15 @@ func TestEventsOfPayloads(t *testing.T) {
 		"check failed":    {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
 		"check cancelled": {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
 		"check begun":     {hooks.GitHub, "check_run", swap(check, `"action":"completed"`, `"action":"created"`), "ignored"},
-		"suite":           {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + full + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
-		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + full + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
-		"status":          {hooks.GitHub, "status", `{"sha":"` + full + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + full + "@acme/shop; branch fix/x@acme/shop"},
-		"pending status":  {hooks.GitHub, "status", `{"sha":"` + full + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
+		"check suite":     {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
+		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
+		"status":          {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + commitHash + "@acme/shop; branch fix/x@acme/shop"},
+		"pending status":  {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
 		"reverting push": {
-			hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + full + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
-			"reverted 0; commit " + full + "@acme/shop pull_request 12@acme/shop",
+			hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + commitHash + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
+			"reverted 0; commit " + commitHash + "@acme/shop pull_request 12@acme/shop",
 		},
-		"push to a branch": {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + full + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"push to a branch": {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"push":             {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"ping":             {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
 		"GitLab merged":    {hooks.GitLab, "", request, "merged 1" + all},
@@ -109,7 +109,7 @@ func TestEventsOfPayloads(t *testing.T) {
 		"GitLab revert":    {hooks.GitLab, "", swap(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
 		"a merged fork of GitLab": {
 			hooks.GitLab, "", swap(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
-			"merged 1; pull_request 12@acme/shop commit " + full + "@acme/shop branch fix/x@eve/shop",
+			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
 		},
 		"a closed fork of GitLab": {
 			hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
@@ -126,9 +126,9 @@ func TestEventsOfPayloads(t *testing.T) {
 		"GitLab failed":     {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
 		"GitLab passed":     {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
 		"GitLab running":    {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
-		"GitLab push":       {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + full + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + full + "@acme/shop"},
+		"GitLab push":       {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
 		"GitLab's note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
-		"an empty object":   {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
+		"no pull request":   {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
 		"hostile numbers":   {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
 		"payload in a form": {hooks.GitHub, "pull_request form", "payload=" + url.QueryEscape(merged), "merged 1" + all},
 	} {
@@ -139,12 +139,12 @@ func TestEventsOfPayloads(t *testing.T) {
 			h.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends JSON with this type, too
 		}
 		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
-		got := shown(events)
+		got := describe(events)
 		if reason != "" {
 			got = "ignored"
 		}
 		if err != nil || got != k.want {
-			t.Errorf("%s: got %s (%s, %v), want %s", name, got, reason, err, k.want)
+			t.Errorf("%s: got the events %s, reason %q and error %v, want %s without an error", name, got, reason, err, k.want)
 		}
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
@@ -160,7 +160,8 @@ func sum(key, text string) []byte {
 	return m.Sum(nil)
 }
 
-// Only the configured secret signs, over the whole body, and a signed delivery of GitLab is young.
+// A delivery needs a signature of its whole body with the configured secret, or GitLab's token. A signature of GitLab
+// must be recent.
 func TestDeliveriesNeedASignature(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
@@ -190,24 +191,25 @@ func TestDeliveriesNeedASignature(t *testing.T) {
 		"another secret":                {hooks.GitHub, github(right), body, "other", false},
 		"without a signature":           {hooks.GitHub, http.Header{}, body, secret, false},
 		"a cut signature":               {hooks.GitHub, github(right[:40]), body, secret, false},
-		"no hex":                        {hooks.GitHub, github("sha256=zz"), body, secret, false},
+		"a signature that is no hex":    {hooks.GitHub, github("sha256=zz"), body, secret, false},
 		"an empty secret":               {hooks.GitHub, github("sha256=" + hex.EncodeToString(sum("", body))), body, "", false},
-		"GitLab's token at GitHub's":    {hooks.GitHub, token(secret), body, secret, false},
+		"GitLab's token for GitHub":     {hooks.GitHub, token(secret), body, secret, false},
 		"GitLab's token":                {hooks.GitLab, token(secret), body, secret, true},
 		"a wrong token":                 {hooks.GitLab, token("other"), body, secret, false},
 		"without a token":               {hooks.GitLab, http.Header{}, body, secret, false},
 		"GitLab's signature":            {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
-		"a coded signing token":         {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
+		"a base64 signing token":        {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
 		"an old signature":              {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
 		"a signature of another secret": {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
 		if got := hooks.Signed(k.service, k.header, []byte(k.body), k.secret, now); got != k.want {
-			t.Errorf("%s: signed is %v, want %v", name, got, k.want)
+			t.Errorf("%s: Signed returns %v, want %v", name, got, k.want)
 		}
 	}
 }
 
-// FuzzParse checks that no payload makes Parse panic or return an event with a name that git does not accept.
+// FuzzParse checks that no payload makes Parse panic, return more than 20 events, or return a reference with a blank, a
+// newline or a NUL.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
 		f.Add(payload(f, name))
@@ -223,7 +225,7 @@ func FuzzParse(f *testing.F) {
 					for _, group := range events[i].Subjects {
 						for _, ref := range group {
 							if strings.ContainsAny(ref.Name, " \n\x00") {
-								t.Errorf("the reference %q holds blanks or control characters", ref.Name)
+								t.Errorf("the reference is %q, want no blank, newline or NUL", ref.Name)
 							}
 						}
 					}

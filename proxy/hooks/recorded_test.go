@@ -7,7 +7,7 @@ import (
 	"precept/proxy/hooks"
 )
 
-// Recorded deliveries have many fields that precept does not read; the events come from the right ones.
+// Recorded deliveries of the services have many fields that precept does not read. Parse finds the events in them.
 func TestEventsOfRecordedDeliveries(t *testing.T) {
 	for _, k := range []struct {
 		service     hooks.Service
@@ -46,10 +46,10 @@ func TestEventsOfRecordedDeliveries(t *testing.T) {
 		h := http.Header{"X-Github-Event": {k.event}, "X-Gitlab-Event": {k.event}}
 		events, ignored, err := hooks.Parse(k.service, h, []byte(payload(t, "recorded/"+k.file+".json")))
 		if err != nil {
-			t.Errorf("%s: got %v, want no error", k.file, err)
+			t.Errorf("%s: Parse returns the error %v, want none", k.file, err)
 		}
-		if got := shown(events) + ignored; got != k.want {
-			t.Errorf("%s: got %q, want %q", k.file, got, k.want)
+		if got := describe(events) + ignored; got != k.want {
+			t.Errorf("%s: got the events or reason %q, want %q", k.file, got, k.want)
 		}
 		for i := range events {
 			if events[i].At.IsZero() {

@@ -11,7 +11,7 @@ import (
 	"precept/proxy/resolve"
 )
 
-// The first request begins a session, the second one sends the reply back and continues the session. A
+// The first request begins a session. The second request sends the reply back and continues the session. A
 // request for a title has no session.
 func Example() {
 	now := func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }

@@ -41,7 +41,8 @@ type Additions interface {
 	Add(rec *session.Record) *store.Session
 	// AddMember counts the session of rec among the sessions of a unit.
 	AddMember(unit *store.Session, rec *session.Record)
-	// Recall marks the turns of rec with an opt-out at another replica.
+	// Recall marks the turns of rec that opted out at another replica. items is the number of items of
+	// earlier turns. late reports that an earlier read of this request got no answer in time.
 	Recall(ctx context.Context, rec *session.Record, items int, late bool)
 }
 
@@ -51,14 +52,14 @@ type Replicas interface {
 	Shared() bool
 	// Refresh reads a session again after the session has continued at another replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// Rejoin reads a unit again, because other replicas draw through the unit as well.
+	// Rejoin reads a unit again, because sessions at other replicas share its coins.
 	Rejoin(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by their items.
+// Index looks up sessions by echo keys: hashes of ids and texts of replies, which the agent sends back in later requests.
 type Index interface {
 	// Echoes returns the sessions in which keys occurred. late reports a backend without an answer in
-	// time: the keys may have occurred.
+	// time: the keys may have occurred in a session.
 	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool)
 }
 
@@ -94,10 +95,10 @@ type Result struct {
 	Unit     *store.Session   // pinned; the session has the coins of the unit; nil: its own coins
 	Name     string           // the name under which feedback finds the session
 	New      bool             // the request begins the session
-	Moved    bool             // another replica may have served the turn before
+	Moved    bool             // another replica may have served the previous turn
 	Side     label.Reason     // why the request is a side request; empty: a turn of the conversation
 	About    session.ID       // the session that a side request without a session is about
-	Shows    bool             // the request shows the conversation of About
+	Quotes   bool             // the request quotes the conversation of About
 	Noted    []session.Echo   // keys under which later requests and feedback find the session
 	Waited   time.Duration    // time spent on finding the session
 	Excluded []label.Reason   // one reason for each session excluded from the experiment by the request
@@ -122,8 +123,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// echoed reports whether the session is recognised by its items. A named session is found by its
-// name, so the keys of its items would only take room.
+// echoed reports whether requests find the session by echo keys. A named session is found by its
+// name, so echo keys of its items would only take memory.
 func (r *Result) echoed() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody

@@ -14,14 +14,15 @@ import (
 	"precept/store"
 )
 
-// fake is a store in memory that counts pins, so that a test finds a pin that is never released.
+// fake is a store in memory. fake counts the pins of each session (Resident, Acquire and Add pin, Release unpins), so
+// that a test finds a pin that is never released.
 type fake struct {
 	live   map[session.ID]*store.Session
 	pins   map[*store.Session]int
 	away   bool // the backend does not answer in time
 	shared bool // other replicas use the backend
 	broken bool // AddMember panics
-	full   bool // memory has no room
+	full   bool // memory has no room for a new session
 	read   int  // calls of Refresh and Rejoin
 	echoes map[session.EchoKey][]session.ID
 }
@@ -80,8 +81,8 @@ func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[
 	return found, f.away
 }
 
-// held returns the number of pins.
-func (f *fake) held() (n int) {
+// pinned returns the number of pins that are not released.
+func (f *fake) pinned() (n int) {
 	for _, pins := range f.pins {
 		n += pins
 	}
@@ -93,8 +94,8 @@ type client struct {
 	t        *testing.T
 	store    *fake
 	resolver *resolve.Resolver
-	drawn    byte
-	unsure   bool
+	drawn    byte // number of random ids
+	unsure   bool // Query.Unsure of the next requests
 }
 
 func newClient(t *testing.T) *client {
@@ -121,7 +122,7 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// turn resolves a main request, and ends the request with a reply.
+// turn resolves a request that must have a session, and ends the request with a reply.
 func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
@@ -176,18 +177,18 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 		t.Errorf("the two sessions of a run have the units %p and %p, want one unit with two members", one.Unit, two.Unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
-		t.Error("the run has no echo for feedback, want one")
+		t.Errorf("the echo keys of the second session are %v, want the key of the run among them", two.Noted)
 	}
 }
 
-// A sub-agent comes under the name of its parent and has tools of its own. The client knows the name
-// of the parent only.
-func TestSubAgentDrawsThroughItsParent(t *testing.T) {
+// A sub-agent that sends the session name of its parent, with other tools, is a session of its own in the unit of its
+// parent. The client gets the name of the parent.
+func TestSubAgentSharesTheUnitOfItsParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session || sub.Unit != parent.Session || sub.Name != "mine" {
-		t.Errorf("the sub-agent has session %s and unit %p, want a session \"mine\" of its own and the unit %p of its parent", sub.Name, sub.Unit, parent.Session)
+		t.Errorf("the sub-agent has session %p, name %q and unit %p, want a session other than %p, the name mine, and its parent %[4]p as unit", sub.Session, sub.Name, sub.Unit, parent.Session)
 	}
 }
 
@@ -195,7 +196,7 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
 	c.turn(first, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
-	if res.Session != nil || res.Side == "" || res.Name == "" || c.drawn == 0 {
+	if res.Session != nil || res.Side == "" || res.Name == "" {
 		t.Errorf("the side request has session %v, reason %q and name %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
 	}
 }
@@ -205,20 +206,20 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 	c.store.away = true
 	res := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("a session with a late backend is excluded for %v, want %v", res.Excluded, label.ExcludedLate)
+		t.Errorf("a session with a late backend is excluded: %v, stand-in: %v, want true for both; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StandIn, res.Excluded, label.ExcludedLate)
 	}
 }
 
-// A conversation without a name comes to a replica whose store does not answer.
+// A conversation without a name continues at a replica whose store does not answer in time.
 func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(second, "done")
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("a session with a late echo lookup is new: %v, want true; excluded for %v, want %v", res.New, res.Excluded, label.ExcludedLate)
+		t.Errorf("a session with a late echo lookup is new: %v, excluded: %v, want true for both; the reasons are %v, want %v", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Error("a first request without a look-up is excluded from the experiment")
+		t.Errorf("a first request, which needs no lookup, is excluded for %v, want no exclusion", next.Excluded)
 	}
 }
 
@@ -227,7 +228,7 @@ func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	one := c.turn(first, firstAnswer)
 	c.store.away = true
 	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
-		t.Errorf("a session in memory is excluded for %v, want no exclusion", two.Excluded)
+		t.Errorf("with a late backend the second turn has session %p, want %p of memory; the session is excluded for %v, want no exclusion", two.Session, one.Session, two.Excluded)
 	}
 }
 
@@ -248,33 +249,34 @@ func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	before := c.store.read
 	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
-		t.Errorf("the session was read %d times, want at least 1; moved: %v, want true", c.store.read-before, res.Moved)
+		t.Errorf("the session was read %d times from the store, want at least once; moved: %v, want true", c.store.read-before, res.Moved)
 	}
 }
 
-// Memory has no place for a new session: the request passes without a session, and is counted.
+// Without room in memory, a request of a new conversation gets a name, no session, and the reason busy. Known sessions
+// continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "of a run": {"Precept-Run", "ci-1"},
 	} {
 		c := newClient(t)
 		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
-		pins, members := c.store.held(), old.Unit.Record.Unit.Members
+		pins, members := c.store.pinned(), old.Unit.Record.Unit.Members
 		c.store.full = true
 		_, res := c.resolveChat(first, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: got session %v, unit %v, excluded for %v, name %q; want a name only, excluded for %v", name, res.Session, res.Unit, res.Excluded, res.Name, label.ExcludedBusy)
+			t.Errorf("%s: got session %v, unit %v, new %v, side %q, name %q, excluded for %v; want a name only, excluded for %v", name, res.Session, res.Unit, res.New, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
-		if n := c.store.held(); n != pins || old.Unit.Record.Unit.Members != members {
-			t.Errorf("%s: %d pins and %d members, want %d and %d", name, n, old.Unit.Record.Unit.Members, pins, members)
+		if n := c.store.pinned(); n != pins || old.Unit.Record.Unit.Members != members {
+			t.Errorf("%s: after the request there are %d pins and %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
-		goesOn := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
-		if goesOn.Session != old.Session || len(goesOn.Excluded) != 0 {
-			t.Errorf("%s: the old conversation has session %v, want %v; excluded for %v, want no exclusion", name, goesOn.Session, old.Session, goesOn.Excluded)
+		continued := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
+		if continued.Session != old.Session || len(continued.Excluded) != 0 {
+			t.Errorf("%s: the old conversation has session %v, want %v; excluded for %v, want no exclusion", name, continued.Session, old.Session, continued.Excluded)
 		}
 		c.store.full = false
 		if res = c.turn(first, firstAnswer, headers...); res.Session == nil || !res.New {
-			t.Errorf("%s: no session although there is room", name)
+			t.Errorf("%s: with room in memory the request has session %v, new: %v, want a new session", name, res.Session, res.New)
 		}
 	}
 }
@@ -285,13 +287,13 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("the panic of the store does not reach the caller")
+				t.Error("Resolve returns after a panic of the store, want the panic")
 			}
 		}()
 		c.resolveChat(first, "Precept-Run", "ci-1")
 	}()
-	if n := c.store.held(); n != 0 {
-		t.Errorf("%d pins are left, want 0", n)
+	if n := c.store.pinned(); n != 0 {
+		t.Errorf("%d pins are not released after the panic, want 0", n)
 	}
 }
 
@@ -299,7 +301,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
 	res := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
-	if n := c.store.held(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
-		t.Errorf("%d pins are held, want 2: one of the session and one of its unit", n)
+	if n := c.store.pinned(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
+		t.Errorf("a result holds %d pins, %d of its session and %d of its unit, want one of each only", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}
 }

@@ -18,13 +18,13 @@ type search struct {
 	res         *Result
 	begun       time.Time
 	parent      *store.Session // pinned; the named session whose sub-agent sends the request
-	askedEchoes bool           // the backend was asked for echoes, because the items did not occur at this replica
+	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	late        bool           // Acquire got no answer in time: the session may exist
-	full        label.Reason   // reason why no session can begin; "": limits.sessions
+	full        label.Reason   // reason of Room for refusing a session; "": none
 	lost        bool           // Echoes got no answer in time: the items may belong to a session
 }
 
-// lookUp asks the store which sessions own keys.
+// lookUp returns the sessions in which keys occurred.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
 	found, late := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
@@ -96,8 +96,8 @@ func (s *search) findLost() bool {
 
 // split starts a new session when the stored session belongs to another conversation or to another
 // run. The first case happens if a client uses the name of an application as the name of its
-// sessions, and a restart has emptied the threader. In the second case, the coins of one run say
-// nothing about the other run.
+// sessions, and a restart has emptied the threader. In the second case, a session with the coins of
+// one run must not count for the other run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -122,9 +122,9 @@ func (s *search) inAnotherRun() bool {
 	return run != "" && unit != session.ID{} && unit != session.RunKey(s.q.Scope.Tenant, run)
 }
 
-// toSubAgent moves the search to the session of a sub-agent, when the request came under the name
-// of a conversation, but has tools of its own and is neither a turn nor a side request of the
-// conversation. The session of the conversation stays pinned as the parent.
+// toSubAgent moves the search to the session of a sub-agent, when the request has the name of a
+// conversation and other tools, and is neither a turn nor a side request of the conversation. The
+// session of the conversation stays pinned as the parent.
 func (s *search) toSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
@@ -135,7 +135,7 @@ func (s *search) toSubAgent() bool {
 	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.q.Request.Delta && !ses.Record.ShowsConversation(s.q.Request)
 	ses.Record.Mutex.Unlock()
-	if !otherTools || !first && !s.q.Request.Delta { // a request that extracts memories shows the conversation
+	if !otherTools || !first && !s.q.Request.Delta { // a side request that extracts memories quotes the conversation
 		return false
 	}
 	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
@@ -187,8 +187,8 @@ func (s *search) begin() bool {
 	return true
 }
 
-// passWithoutSession lets the request pass without a session, because memory has no room for the session or
-// for its unit.
+// passWithoutSession ends the search without a session: memory has no room for the session or its unit, or the query
+// is KnownOnly and the session is unknown.
 func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {
@@ -199,25 +199,25 @@ func (s *search) passWithoutSession() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{cmp.Or(s.full, label.ExcludedBusy)} // the session of the other reasons does not exist
+	res.Excluded = []label.Reason{cmp.Or(s.full, label.ExcludedBusy)} // other reasons belong to a session that does not exist
 	s.r.threads.Ended(res.Thread, true, s.begun)
 }
 
 // isSide reports whether the request is a side request although no session is known: by its words
-// (a title, a summary, a compaction), or because the request shows a current conversation.
+// (a title, a summary, a compaction), or because the request quotes a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.late && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
-		res.About, res.Shows = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
+		res.About, res.Quotes = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
 		res.Side = reason
 		return true
 	}
-	if res.Shows {
+	if res.Quotes {
 		res.Side = label.SideQuotes
 	}
-	return res.Shows
+	return res.Quotes
 }
 
 // excludeTwins removes sessions with equal histories from the experiment: the request may belong to

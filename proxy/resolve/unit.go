@@ -8,9 +8,9 @@ import (
 	"precept/store"
 )
 
-// A session may draw its coins through another record, its unit: the record of a run, or of the
-// parent session of a sub-agent. The sub-agent has the name of its parent, or was started by a tool
-// call of its parent.
+// A session may share the coins of another record, its unit: the record of a run, or of the parent
+// session of a sub-agent. A sub-agent sends the name of its parent, or was started by a tool call of
+// its parent.
 
 // joinUnit pins the unit of a session that is known. joinUnit reports whether memory has room for
 // the unit.
@@ -88,18 +88,18 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 		return nil
 	}
 	ses.Record.Mutex.Lock()
-	silent := ses.Record.OptOut.NoLearn || len(ses.Record.OptOut.Turns) > 0
+	optedOut := ses.Record.OptOut.NoLearn || len(ses.Record.OptOut.Turns) > 0
 	ses.Record.Mutex.Unlock()
-	if silent {
+	if optedOut {
 		s.r.store.Release(ses, store.Unchanged)
 		return nil
 	}
 	return ses
 }
 
-// pinUnit pins the record of a unit. A unit leaves the experiment when the backend does not return
-// its record in time. A deleted unit begins again. pinUnit reports whether memory has room for the
-// unit.
+// pinUnit pins the record of a unit. A unit is excluded from the experiment when the backend does not
+// return its record in time. A deleted unit begins again. pinUnit reports whether memory has room for
+// the unit.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.Resident(id); res.Unit != nil {
@@ -117,7 +117,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	return res.Unit != nil
 }
 
-// noteMember notes the keys under which the unit finds its members, and feedback finds the run.
+// noteMember adds the keys under which the unit finds its members, and feedback finds the run.
 func (s *search) noteMember() {
 	unit := s.res.Unit
 	if unit == nil {

@@ -18,16 +18,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The retries of a batch that the collector could not accept at the moment.
+// The limits of sending a batch to the collector.
 const (
-	attempts        = 4           // including the first
+	attempts        = 4           // attempts to send a batch, including the first
 	firstPause      = time.Second // before the second attempt; each further pause is twice as long
 	maxAnswerBytes  = 64 << 10    // bytes of a response that are read
 	maxMessageBytes = 200         // bytes of an error text of the collector that reach the log
 )
 
-// client sends batches of spans. The HTTP client of the SDK imports gRPC, 1.8 MB of unused code;
-// encoding and batching are the SDK's.
+// client sends batches of spans, in place of the SDK's HTTP client, which imports gRPC (1.8 MB of
+// unused code). The SDK encodes and batches.
 type client struct {
 	url     string
 	headers http.Header
@@ -56,7 +56,7 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// hurry ends all retries. Call hurry when precept stops.
+// hurry ends the pauses before retries, and all later retries. Call hurry when precept stops.
 func (c *client) hurry() { close(c.hurried) }
 
 func (c *client) close() {
@@ -155,8 +155,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return err
 }
 
-// partial reads an ExportTraceServiceResponse: 1 partial_success {1 rejected_spans, 2
-// error_message}. A response that cannot be read rejects no span.
+// partial returns the rejection in an ExportTraceServiceResponse: field 1 partial_success {1
+// rejected_spans, 2 error_message}. A response that cannot be read rejects no span.
 func partial(answer []byte) error {
 	r := &rejection{}
 	for _, inner := range fieldsOf(answer, 1) {

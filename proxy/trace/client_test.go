@@ -17,10 +17,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fakeCollector is a fake network that counts the requests and answers them.
+// fakeCollector is an HTTP transport that answers requests without a network.
 type fakeCollector struct {
-	at     []time.Duration // since the first time
-	begun  time.Time
+	at     []time.Duration                     // times of the requests since the first request
+	begun  time.Time                           // time of the first request
 	answer func(n int) (*http.Response, error) // n counts from 1
 }
 
@@ -34,7 +34,7 @@ func (a *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.answer(len(a.at))
 }
 
-func answers(code int, header http.Header, body io.Reader) (*http.Response, error) {
+func respond(code int, header http.Header, body io.Reader) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
@@ -60,40 +60,40 @@ func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 		at     []time.Duration
 		err    string
 	}{
-		"away": {
+		"no connection": {
 			func(int) (*http.Response, error) { return nil, errors.New("no route") },
 			[]time.Duration{0, s, 3 * s, 7 * s},
 			"no route",
 		},
-		"busy, and asks for more time": {
+		"Retry-After is longer": {
 			func(n int) (*http.Response, error) {
-				return answers([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
+				return respond([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, 5 * s, 10 * s},
 			"",
 		},
-		"busy, and asks for less": {
+		"Retry-After is negative": {
 			func(n int) (*http.Response, error) {
-				return answers([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
+				return respond([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, s, 3 * s},
 			"",
 		},
-		"names a day to come back": {
+		"Retry-After is a date": {
 			func(n int) (*http.Response, error) {
-				return answers([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
+				return respond([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, s},
 			"",
 		},
-		"refuses": {
-			func(int) (*http.Response, error) { return answers(400, nil, strings.NewReader("no")) },
+		"permanent error": {
+			func(int) (*http.Response, error) { return respond(400, nil, strings.NewReader("no")) },
 			[]time.Duration{0},
 			"Bad Request; check otel.endpoint and otel.headers",
 		},
-		"took it, and its words are cut": {
+		"accepted, the response is cut": {
 			func(int) (*http.Response, error) {
-				return answers(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
+				return respond(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
 			},
 			[]time.Duration{0},
 			"",
@@ -104,14 +104,14 @@ func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 				c, a := clientOf(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
 				if !slices.Equal(a.at, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("asked at %v, want %v: %v, want %q", a.at, k.at, err, k.err)
+					t.Errorf("the collector got requests at %v, want %v; the error is %v, want %q", a.at, k.at, err, k.err)
 				}
 			})
 		})
 	}
 }
 
-// cutShort is a response body on a connection that breaks.
+// cutShort is the rest of a response body on a connection that breaks.
 type cutShort struct{}
 
 func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -127,7 +127,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, a := clientOf(t, func(int) (*http.Response, error) {
-					return answers(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
+					return respond(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
 				})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -156,24 +156,24 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
 	for name, k := range map[string]struct {
-		answer []byte
-		want   string
+		response []byte
+		want     string
 	}{
-		"empty":              {nil, ""},
-		"two":                {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
-		"none, with a hint":  {partialResponse(0, "slow down"), ""},
-		"fewer than none":    {partialResponse(1<<64-1, "?"), ""},
-		"of a later version": {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
-		"cut":                {partialResponse(2, "too old")[:4], ""},
-		"no message":         {[]byte("<html>"), ""},
-		"long":               {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
+		"empty":             {nil, ""},
+		"two":               {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
+		"none, with a hint": {partialResponse(0, "slow down"), ""},
+		"a negative number": {partialResponse(1<<64-1, "?"), ""},
+		"unknown fields":    {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
+		"cut":               {partialResponse(2, "too old")[:4], ""},
+		"no message":        {[]byte("<html>"), ""},
+		"long":              {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
-		if err := partial(k.answer); err != nil {
+		if err := partial(k.response); err != nil {
 			got = err.Error()
 		}
 		if got != k.want {
-			t.Errorf("%s: got %q, want %q", name, got, k.want)
+			t.Errorf("%s: got the error %q, want %q", name, got, k.want)
 		}
 	}
 }
@@ -183,21 +183,22 @@ func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
-			t.Fatalf("%d spans were rejected, want at least 1", r.spans)
+			t.Fatalf("the rejection has %d spans, want at least 1", r.spans)
 		}
 	})
 }
 
-// A bounded text has at most mostText bytes, is valid UTF-8, and is a prefix of the client's text.
+// bounded returns a prefix of the text that is valid UTF-8, has at most maxTextBytes bytes, and is at most one character
+// shorter than necessary.
 func TestBoundedTextIsAValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := bounded(text)
 		if len(got) > maxTextBytes || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
-			t.Fatalf("%q became %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
+			t.Fatalf("bounded(%q) = %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
 		}
 		if len(text)-len(got) > 0 && len(got) <= maxTextBytes-utf8.UTFMax {
-			t.Fatalf("%d bytes were cut to %d, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
+			t.Fatalf("a text of %d bytes was cut to %d bytes, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
 		}
 	})
 }

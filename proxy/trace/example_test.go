@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// The span of a turn goes upstream in the trace headers, as a child of the client's span.
+// The upstream gets the span of a turn, a child of the client's span, as the parent in the trace headers.
 func Example() {
 	tracer, err := trace.New(trace.Options{Endpoint: "http://127.0.0.1:4318", Sample: 1, Version: "v1"})
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 }
 
 // Facts are the attributes of the span of a turn. An attribute with a zero value is left out, except
-// for the lists of lessons, and for numbers of tokens, where -1 means unknown.
+// the lists of lessons, and numbers of tokens, which are left out at -1 (unknown).
 type Facts struct {
 	Request      Request
 	Reply        Reply
@@ -60,7 +60,7 @@ type Request struct {
 // Reply is the answer of the upstream.
 type Reply struct {
 	Status                int
-	Failure               string // error.type; empty for a turn that ended well
+	Failure               string // error.type; empty for a turn without an error
 	FirstMS               float64
 	Model, ID, Finish     string
 	Input, Cached, Output int // tokens
@@ -159,8 +159,8 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// bounded cuts a text between characters. A text without valid UTF-8 is quoted: an invalid protobuf
-// string fails its whole batch.
+// bounded cuts a text to maxTextBytes, between characters. A text without valid UTF-8 is quoted first,
+// because an invalid protobuf string fails its whole batch.
 func bounded(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector takes spans over OTLP/HTTP, as an OpenTelemetry collector does.
+// collector receives spans over OTLP/HTTP, as an OpenTelemetry collector does.
 type collector struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -29,7 +29,7 @@ type collector struct {
 	resource []*common.KeyValue
 	headers  http.Header
 	requests int
-	answer   func(n int, w http.ResponseWriter) // n counts from 1; nil: 200
+	answer   func(n int, w http.ResponseWriter) // n counts requests from 1; a nil answer is status 200
 }
 
 func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *collector {
@@ -50,7 +50,7 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 		c.mu.Unlock()
 		code := http.StatusOK
 		if c.answer != nil {
-			rec := &status{ResponseWriter: w, code: http.StatusOK}
+			rec := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 			c.answer(n, rec)
 			code = rec.code
 		}
@@ -71,17 +71,18 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 	return c
 }
 
-type status struct {
+// statusRecorder records the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
-func (s *status) WriteHeader(code int) {
+func (s *statusRecorder) WriteHeader(code int) {
 	s.code = code
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually waits until the condition holds.
+// eventually waits until ok returns true, for at most a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -91,8 +92,8 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// running starts a tracer. stop ends the tracer, which sends the remaining spans.
-func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
+// startTracer starts a tracer. stop ends the tracer, which sends the remaining spans.
+func startTracer(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
 	if err != nil {
@@ -131,9 +132,9 @@ const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // A collector receives the span with the attributes of the conventions, as a child of the client's
 // span, with the configured headers.
-func TestSpanArrives(t *testing.T) {
+func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
-	tr, stop := running(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
+	tr, stop := startTracer(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
 	begun := time.UnixMilli(1_700_000_000_123)
 	h := http.Header{"Traceparent": {parentLine}, "Tracestate": {"a=b"}}
 	span := tr.Start(t.Context(), h, begun)
@@ -158,7 +159,7 @@ func TestSpanArrives(t *testing.T) {
 		t.Errorf("the span begins at %d and ends at %d, want %d and 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), begun.UnixNano())
 	}
 	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
-		t.Errorf("forwarded %q, want %q", got, want)
+		t.Errorf("the forwarded traceparent is %q, want %q; the tracestate is %q, want a=b", got, want, out.Get("Tracestate"))
 	}
 	got := attributes(s.GetAttributes())
 	for k, want := range map[string]string{
@@ -168,18 +169,18 @@ func TestSpanArrives(t *testing.T) {
 		"gen_ai.agent.name": "coder", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[]",
 	} {
 		if got[k] != want {
-			t.Errorf("%s = %q, want %q", k, got[k], want)
+			t.Errorf("the attribute %s is %q, want %q", k, got[k], want)
 		}
 	}
 	if _, there := got["gen_ai.usage.output_tokens"]; there || c.headers.Get("Authorization") != "Bearer k" {
-		t.Errorf("the span has the attributes %v and the header %v, want no output tokens and the key k", got, c.headers)
+		t.Errorf("the span has the attributes %v, want no gen_ai.usage.output_tokens; the request has the header %v, want Authorization: Bearer k", got, c.headers)
 	}
 	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
 		t.Errorf("the resource is %v, want precept with the version v9", r)
 	}
 }
 
-// The side that begins a trace decides whether the trace is sampled.
+// Whoever begins a trace, the client or the tracer, decides whether the trace is sampled.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -198,11 +199,11 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		changed bool
 	}{
 		{"off", nil, parentLine, false, false},
-		{"no parent, none wanted", never, "", false, false},
-		{"no parent, all wanted", always, "", true, false},
+		{"no parent, sample 0", never, "", false, false},
+		{"no parent, sample 1", always, "", true, false},
 		{"the client samples", never, parentLine, true, true},
-		{"the client does not", always, unsampled, false, false},
-		{"no trace context", always, "00-zz-yy-01", true, false},
+		{"the client does not sample", always, unsampled, false, false},
+		{"an invalid parent", always, "00-zz-yy-01", true, false},
 	} {
 		h := http.Header{}
 		if tc.parent != "" {
@@ -219,7 +220,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		span.End(time.Unix(2, 0), &Facts{})
 	}
 	if always.Dropped() != 2 {
-		t.Errorf("without Run, %d spans were dropped, want 2", always.Dropped())
+		t.Errorf("without Run %d spans are counted as dropped, want 2", always.Dropped())
 	}
 }
 
@@ -231,7 +232,7 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 	defer close(free)
 	var mu sync.Mutex
 	var reports []string
-	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
+	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		reports = append(reports, err.Error())
@@ -241,32 +242,32 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-maxSpans {
-		t.Errorf("%d of %d spans were dropped, want all but %d", d, all, maxSpans)
+		t.Errorf("%d of %d spans are dropped before the stop, want at least %d", d, all, all-maxSpans)
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("sent %d, want 0; dropped %d of %d, want all with a line in the log: %q", tr.Sent(), tr.Dropped(), all, reports)
+		t.Errorf("after the stop %d spans are sent, want 0; %d are dropped, want %d; Failed got the errors %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 
-// Without a collector, the stop does not wait for one.
-func TestStopWithoutACollectorIsImmediate(t *testing.T) {
+// Spans that reach no collector, and spans after the stop, are counted as dropped.
+func TestSpansWithoutACollectorAreDropped(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
-	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
+	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	stop()
 	if tr.Dropped() != 1 {
-		t.Errorf("%d spans were dropped, want 1", tr.Dropped())
+		t.Errorf("without a collector %d spans are dropped, want 1", tr.Dropped())
 	}
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
-		t.Errorf("after the stop %d spans were dropped, want 2", tr.Dropped())
+		t.Errorf("after another span %d spans are dropped, want 2", tr.Dropped())
 	}
 }
 
-// A busy collector gets the batch again, a refusing collector does not, and a batch that is
-// accepted in part is counted in part.
+// A busy collector gets the batch again, a collector that refuses the batch does not. Of a batch that is accepted in
+// part, the rejected spans are counted as dropped.
 func TestCollectorResponsesAreCounted(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -274,7 +275,7 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 		requests      int
 		sent, dropped int64
 		reports       string
-		wait          bool // the batch is retried, until the stop
+		wait          bool // stop only after the spans are sent or dropped
 	}{
 		{name: "busy once", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
 			if n == 1 {
@@ -285,17 +286,17 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 		{name: "refused", requests: 1, dropped: 3, reports: "401 Unauthorized", answer: func(_ int, w http.ResponseWriter) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}},
-		{name: "elsewhere", requests: 1, dropped: 3, reports: "307", answer: func(_ int, w http.ResponseWriter) {
+		{name: "redirected", requests: 1, dropped: 3, reports: "307", answer: func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}},
-		{name: "in part", requests: 1, sent: 1, dropped: 2, reports: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
-		{name: "no message", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
+		{name: "accepted in part", requests: 1, sent: 1, dropped: 2, reports: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
+		{name: "the response is no protobuf", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCollector(t, tc.answer)
 			var reports []string
-			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { reports = append(reports, err.Error()) }})
+			tr, stop := startTracer(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { reports = append(reports, err.Error()) }})
 			for range 3 {
 				tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 			}
@@ -304,19 +305,19 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("%d requests, want %d; sent %d, want %d; dropped %d, want %d; log %q", c.requests, tc.requests, tr.Sent(), tc.sent, tr.Dropped(), tc.dropped, reports)
+				t.Errorf("the collector got %d requests, want %d; %d spans are sent, want %d; %d are dropped, want %d; the errors are %q", c.requests, tc.requests, tr.Sent(), tc.sent, tr.Dropped(), tc.dropped, reports)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
-				t.Errorf("the reports are %q, want %q", reports, tc.reports)
+				t.Errorf("Failed got the errors %q, want %q", reports, tc.reports)
 			}
 		})
 	}
 }
 
-// A text of a client is bounded and cannot fail a batch.
+// A long or invalid text of a client is shortened or escaped, so that the collector accepts the batch.
 func TestClientTextCannotFailABatch(t *testing.T) {
 	c := newCollector(t, nil)
-	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
+	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
 		Request: Request{Model: strings.Repeat("ä", 300)},
 		Reply:   Reply{Model: strings.Repeat("m", maxTextBytes), Finish: "\xff", Status: 503, Failure: "503"},
@@ -327,20 +328,20 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	}
 	got := attributes(c.spans[0].GetAttributes())
 	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
-		t.Errorf("got %q, want got[\"gen_ai.request.model\"] = %q, got[\"gen_ai.response.finish_reasons\"] = `[\"\\xff\"]` and len(got[\"gen_ai.response.model\"]) = mostText", got, strings.Repeat("ä", maxTextBytes/2))
+		t.Errorf("the attributes are %q, want both models shortened to %d bytes, and the finish reason escaped as \"\\xff\"", got, maxTextBytes)
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
 		t.Errorf("the status is %v and the attributes are %v, want an error with 503", c.spans[0].GetStatus(), got)
 	}
 	if _, there := got["gen_ai.conversation.id"]; there {
-		t.Error("an unknown turn has a session, want none")
+		t.Error("a span without a conversation has the attribute gen_ai.conversation.id, want none")
 	}
 }
 
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf(`%q: got %v, want an error with "http or https"`, bad, err)
+			t.Errorf(`New with the endpoint %q returns the error %v, want one with "http or https"`, bad, err)
 		}
 	}
 }
@@ -352,7 +353,7 @@ func TestFactsAreAttributes(t *testing.T) {
 		facts Facts
 		want  map[string]string
 	}{
-		"all of it": {
+		"all facts": {
 			Facts{
 				Request:      Request{Provider: "openai", API: "responses", Server: "api.example", Port: 8443, Model: "m"},
 				Reply:        Reply{Status: 200, Failure: "cut", Model: "m-2", ID: "r", Finish: "stop", Input: 9, Cached: 3, Output: 4},
@@ -376,25 +377,25 @@ func TestFactsAreAttributes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c2 := newCollector(t, nil)
-			tr, stop := running(t, Options{Endpoint: c2.URL, Sample: 1})
+			col := newCollector(t, nil)
+			tr, stop := startTracer(t, Options{Endpoint: col.URL, Sample: 1})
 			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
 			stop()
-			if len(c2.spans) != 1 {
-				t.Fatalf("got %d spans, want 1", len(c2.spans))
+			if len(col.spans) != 1 {
+				t.Fatalf("got %d spans, want 1", len(col.spans))
 			}
-			if got := attributes(c2.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
-				t.Errorf("%v\nwant %v", got, c.want)
+			if got := attributes(col.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
+				t.Errorf("the attributes are\n%v\nwant\n%v", got, c.want)
 			}
-			wanted := "chat"
+			wantName := "chat"
 			if c.facts.Request.Model != "" {
-				wanted = "chat " + c.facts.Request.Model
+				wantName = "chat " + c.facts.Request.Model
 			}
-			if got := c2.spans[0].GetName(); got != wanted {
-				t.Errorf("got the name %q, want %q", got, wanted)
+			if got := col.spans[0].GetName(); got != wantName {
+				t.Errorf("the span has the name %q, want %q", got, wantName)
 			}
-			if agent := c2.headers.Get("User-Agent"); agent != "precept" {
-				t.Errorf("the collector sees %q, want \"precept\"", agent)
+			if agent := col.headers.Get("User-Agent"); agent != "precept" {
+				t.Errorf("the collector got the User-Agent %q, want \"precept\"", agent)
 			}
 		})
 	}

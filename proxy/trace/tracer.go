@@ -30,7 +30,7 @@ type Options struct {
 	Headers  http.Header // for authentication
 	Sample   float64     // share of the traces begun by precept; a client samples its own traces
 	Version  string      // version of precept
-	Failed   func(error) // gets the errors of rejected spans
+	Failed   func(error) // gets the errors of sending spans
 }
 
 // Tracer makes spans. A Tracer is safe for concurrent use.
@@ -70,7 +70,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.queue.open(nil)
 	t.client.hurry()
-	last := time.AfterFunc(stopTimeout, t.client.cut) // from now on every send fails at once, and is counted
+	last := time.AfterFunc(stopTimeout, t.client.cut) // after stopTimeout every send fails at once, and its spans count as dropped
 	defer last.Stop()
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
@@ -82,8 +82,8 @@ func (t *Tracer) Run(ctx context.Context) error {
 // Sent returns the number of spans accepted by the collector.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped returns the number of dropped spans: the queue was full, or the collector rejected the
-// spans.
+// Dropped returns the number of dropped spans: the queue was full, Run was not running, or the collector
+// did not accept the spans.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
 // Start starts the span of a turn. The client's headers may name a parent span. Start returns nil for a
@@ -101,13 +101,14 @@ func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	return &Span{span: span, child: parent.IsValid()}
 }
 
-// queue wraps the batches of the SDK on both sides, and counts the spans in between.
+// queue is the processor before the SDK's batches and the exporter after them, and counts the spans
+// between both.
 type queue struct {
 	inner  sdk.SpanExporter
 	failed func(error)
 
 	batches atomic.Pointer[sdk.SpanProcessor]
-	waiting atomic.Int64
+	waiting atomic.Int64 // spans that are neither sent nor dropped
 	sent    atomic.Int64
 	dropped atomic.Int64
 }
