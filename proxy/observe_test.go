@@ -29,7 +29,8 @@ type spans struct {
 	raw string // the bodies with the spans
 }
 
-// traced adds a tracer and a collector to a rig. The returned function stops the rig and returns all spans of its turns.
+// traced adds a tracer and a collector to a rig. The returned function stops the rig and returns the spans of its
+// turns.
 func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}

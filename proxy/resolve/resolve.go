@@ -56,7 +56,8 @@ type Replicas interface {
 	Rejoin(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by echo keys: hashes of ids and texts of replies, which the agent sends back in later requests.
+// Index looks up sessions by echo keys: hashes of ids and texts of replies, which the agent sends back in later
+// requests.
 type Index interface {
 	// Echoes returns the sessions in which keys occurred. late reports a backend without an answer in
 	// time: the keys may have occurred in a session.

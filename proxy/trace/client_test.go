@@ -188,8 +188,8 @@ func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
 	})
 }
 
-// bounded returns a prefix of the text that is valid UTF-8, has at most maxTextBytes bytes, and is at most one character
-// shorter than necessary.
+// bounded returns a prefix of the text that is valid UTF-8, has at most maxTextBytes bytes, and is at most one
+// character shorter.
 func TestBoundedTextIsAValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")

@@ -180,7 +180,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// Whoever begins a trace, the client or the tracer, decides whether the trace is sampled.
+// The client or the tracer, the one that begins a trace, decides whether the trace is sampled.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
