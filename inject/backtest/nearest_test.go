@@ -28,7 +28,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
 	}
-	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["paused"], "only lessons in trial, active or caution fire") {
+	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["paused"], "only lessons in trial, active, caution or benched fire") {
 		t.Errorf("got %q, want half by its nearest phrase and paused by its state", got)
 	}
 }

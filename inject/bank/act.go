@@ -139,8 +139,8 @@ type Recorded string
 // The results of Record.
 const (
 	RecordedNew  Recorded = "new"
-	RecordedText Recorded = "text" // an old lesson has a new text
-	RecordedSame Recorded = "same" // the lesson has this text already: nothing is written
+	RecordedText Recorded = "text" // a new text of an existing lesson
+	RecordedSame Recorded = "same" // the existing lesson has this text; nothing is written
 )
 
 // Record writes the lesson of an agent under the slug of its title and scope: a new lesson, or a new
@@ -180,7 +180,7 @@ func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, strin
 	return l, name, err
 }
 
-// without returns the snapshot without one text.
+// without returns a copy of the snapshot whose book lacks the lesson with this file name.
 func (s *snapshot) without(name string) *snapshot {
 	rest := *s
 	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
@@ -259,7 +259,7 @@ func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// fromArchive returns an archived lesson, as a lesson of its former place, and the name in the archive.
+// fromArchive returns an archived lesson with its path before the retirement, and its name in the archive.
 func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)

@@ -53,13 +53,14 @@ type Options struct {
 	Place  Place
 	Now    func() time.Time
 	Checks lesson.Checks                   // the hooks; the bank sets Now
-	Keys   lesson.Secrets                  // finds secrets, which send a file to the approval queue; nil: no search
+	Keys   lesson.Secrets                  // finds secrets; a person's file with a secret is quarantined; nil: no search
 	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
 	Limits Limits
 	Parsed *lesson.Parsed // texts that another reader of the place has parsed; nil: none
 }
 
-// Bank writes lessons by the rules. A Bank is safe for concurrent use and starts no goroutine.
+// Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
+// goroutine.
 type Bank struct {
 	options Options
 
@@ -175,7 +176,7 @@ func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	return e
 }
 
-// index returns the writer of the index of texts.
+// index returns a function that computes the new index of the texts from the old index.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -187,7 +188,7 @@ func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	}
 }
 
-// Reindex rewrites the index, after an edit by other means.
+// Reindex rewrites the index, after an edit without the bank.
 func (b *Bank) Reindex(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,15 +25,15 @@ func proposed(slug string) bank.Proposal {
 	}}
 }
 
-// believing returns a bank that accepts all evidence.
-func believing(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
+// bankAcceptingEvidence returns a bank that accepts all evidence.
+func bankAcceptingEvidence(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Place: m, Now: now, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
 // A write that finds a changed bank is retried on the new content; under constant changes the write
 // fails with an error.
 func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
-	b, m := remembered(t, "one")
+	b, m := bankInMemory(t, "one")
 	m.between = func() {
 		m.texts["two.md"] = file(t, "two")
 		m.version++
@@ -42,10 +42,10 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
-		t.Errorf("active is %s after %d commits, want two after 2", got, len(m.commits))
+		t.Errorf("the lessons are %q after %d commits, want only two after 2", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
-		t.Errorf("the index belongs to the first read, want lesson two only:\n%s", m.index)
+		t.Errorf("the index is\n%s\nwant the lesson two alone", m.index)
 	}
 	m.between = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
@@ -61,21 +61,21 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 func TestConcurrentWritesShareACommit(t *testing.T) {
 	const n = 40
 	m := &memory{texts: map[string][]byte{}}
-	b := believing(m, bank.Limits{AgentHour: 1000}, noon)
+	b := bankAcceptingEvidence(m, bank.Limits{AgentHour: 1000}, noon)
 	var all sync.WaitGroup
 	errs := make([]error, n)
 	write := func(i int) {
 		all.Go(func() {
 			p := proposed(fmt.Sprint("slug-", i))
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			switch i % 4 {
 			case 1:
 				p.Lesson.Confidence = 3
 			case 2:
 				p.Lesson.Slug = "slug-0"
 			case 3:
-				leave()
+				cancel()
 			}
 			_, errs[i] = b.Propose(ctx, p)
 		})
@@ -94,25 +94,25 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d ended with %v, want no error, confidence, collision or canceled by its number modulo 4", i, err)
+			t.Errorf("write %d has the error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("the bank has %d lessons after %d commits, want %d after 2: %v", book.Len(), len(m.commits), n/4, err)
+		t.Errorf("List has error %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
 	}
 }
 
-// A change that archives a lesson ends its commit: the next write knows the archived slug.
+// A change that archives a lesson is the last of its commit, so the next write finds the archived slug.
 func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
-	b, m := remembered(t, "one")
+	b, m := bankInMemory(t, "one")
 	var all sync.WaitGroup
-	var put, archived error
+	var putErr, retireErr error
 	m.between = func() {
-		all.Go(func() { archived = retire(t.Context(), b, "one") })
+		all.Go(func() { retireErr = retire(t.Context(), b, "one") })
 		for b.Waiting() < 1 {
 			runtime.Gosched()
 		}
-		all.Go(func() { _, put = b.Put(t.Context(), "other/one.md", file(t, "one"), "me") })
+		all.Go(func() { _, putErr = b.Put(t.Context(), "other/one.md", file(t, "one"), "me") })
 		for b.Waiting() < 2 {
 			runtime.Gosched()
 		}
@@ -121,14 +121,14 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
-	if archived != nil || !hasCode(put, lesson.CodeCollision) || len(m.commits) != 2 {
-		t.Errorf("the archive ended with %v and the write with %v after %d commits; want no error, a collision and 2", archived, put, len(m.commits))
+	if retireErr != nil || !hasCode(putErr, lesson.CodeCollision) || len(m.commits) != 2 {
+		t.Errorf("after %d commits: error of Retire %v, of Put %v; want none and a collision, after 2 commits", len(m.commits), retireErr, putErr)
 	}
 }
 
 // A write that the store refuses for another reason is not retried.
 func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
-	b, m := remembered(t, "one")
+	b, m := bankInMemory(t, "one")
 	m.fails = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
 		t.Errorf("after %d commits the error is %v, want %v after 1", len(m.commits), err, m.fails)
@@ -143,50 +143,49 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 {
-		t.Errorf("a writer with an unknown quota made %d commits, want 1", len(m.commits))
+		t.Errorf("got %d commits, want 1: a proposal without a readable log writes nothing", len(m.commits))
 	}
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a canceled request ended with %v, want %v", err, context.Canceled)
+		t.Errorf("List for a canceled caller has error %v, want %v", err, context.Canceled)
 	}
 }
 
 // A change without effect writes no text, no index and no event.
 func TestUnchangedLessonWritesNothing(t *testing.T) {
-	b, m := remembered(t, "one")
+	b, m := bankInMemory(t, "one")
 	book, _, err := b.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, _ := book.Get("one")
 	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
-		t.Errorf("a reference that exists changed the lesson, want the same text: %v", err)
+		t.Errorf("Cite of known evidence has error %v or changed the text, want neither", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
-		t.Errorf("equal texts changed %v, want nothing: %v", changed, err)
+		t.Errorf("Replace by equal texts changed %v, error %v, want neither", changed, err)
 	}
 	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || n != 1 {
-		t.Errorf("a copy of equal texts counts %d, want 1: %v", n, err)
+		t.Errorf("CopyIn of one equal text counts %d, error %v, want 1 and no error", n, err)
 	}
 	if len(m.commits) > 0 {
-		t.Errorf("got %+v, want an empty m.commits", m.commits)
+		t.Errorf("changes without effect made the commits %+v, want none", m.commits)
 	}
 	// A refusal is recorded, and does not change texts or index.
 	bad := proposed("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
-		t.Fatalf("got %v, want hasCode(err, lesson.CodeConfidence) = true", err)
+		t.Fatalf("a proposal with confidence 3: got error %v, want the code %s", err, lesson.CodeConfidence)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("got %+v, want one entry in c, empty Edits, Index nil and one entry in Log", c)
+		t.Errorf("a refused proposal made the commits %+v, want one with one event, without edits and index", c)
 	}
 }
 
-// Evidence is limited to fifty references.
 func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": file(t, "one")}}
-	b := believing(m, bank.Limits{}, noon)
+	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
 	for n := range 30 {
 		var more []lesson.Evidence
 		for i := range 3 {
@@ -235,7 +234,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	clock := func() time.Time { return now }
 	m := &memory{texts: map[string][]byte{}}
 	limits := bank.Limits{AgentHour: 4, TenantHour: 6, Waiting: 100}
-	one, other := believing(m, limits, clock), believing(m, limits, clock)
+	one, other := bankAcceptingEvidence(m, limits, clock), bankAcceptingEvidence(m, limits, clock)
 	bad := proposed("bad")
 	bad.Lesson.Title = ""
 	person := func(slug string) error { _, err := one.Put(t.Context(), slug+".md", file(t, slug), "ann"); return err }
@@ -255,12 +254,12 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("a revision ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
-		t.Errorf("a withdrawal was refused by a limit: %v", err)
+		t.Errorf("a withdrawal beyond the limit: got error %v, want none", err)
 	}
 	colleague := proposed("ff")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); err != nil {
-		t.Errorf("another agent: %v", err)
+		t.Errorf("a proposal of another agent: got error %v, want none", err)
 	}
 	colleague = proposed("gg")
 	colleague.Scope.Agent = "reviewer"
@@ -268,27 +267,27 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("the seventh proposal of the tenant ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := person("three"); err != nil {
-		t.Errorf("a person: %v", err)
+		t.Errorf("a write of a person: got error %v, want none", err)
 	}
 	now = now.Add(time.Hour)
 	if _, err := one.Propose(t.Context(), proposed("hh")); err != nil {
-		t.Errorf("an hour later: %v", err)
+		t.Errorf("a proposal an hour later: got error %v, want none", err)
 	}
 }
 
 // Proposals in one step are checked against each other, and each has its own result.
 func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	m := &memory{texts: map[string][]byte{}}
-	b := believing(m, bank.Limits{}, noon)
-	after := proposed("third")
-	after.Lesson.Supersedes = []string{"first"}
-	rs, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), after, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
-	if err != nil || len(rs) != 5 {
-		t.Fatalf("got %d entries in rs, error %v, want no error and five entries in rs", len(rs), err)
+	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
+	third := proposed("third")
+	third.Lesson.Supersedes = []string{"first"}
+	results, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), third, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
+	if err != nil || len(results) != 5 {
+		t.Fatalf("got %d results, error %v, want five and no error", len(results), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
-		if (rs[i].Err == nil) != (code == "") || code != "" && !hasCode(rs[i].Err, code) || (rs[i].Lesson == nil) != (code != "") {
-			t.Errorf("proposal %d: %+v, want %q", i, rs[i], code)
+		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
+			t.Errorf("proposal %d has the result %+v, want the error code %q, or a lesson without a code", i, r, code)
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
@@ -296,13 +295,13 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	}
 	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
-			t.Errorf(`got %+v, want a refusal by "coder" with the code slug_collision, without slug and hash`, e)
+			t.Errorf(`the event of the second proposal is %+v, want a refusal by "coder" with the code slug_collision, without slug and hash`, e)
 		}
 	}
 }
 
-// A write to a symbolic link changes its target, and the link stays. A failure to write the index
-// or the log is reported, and the lessons are active nevertheless.
+// A write to a symbolic link changes its target, and the link stays. If the log cannot be written, Put
+// returns an error, and the lesson and the index are written.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")
@@ -316,7 +315,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	info, err := os.Lstat(filepath.Join(dir, "two.md"))
 	now, readErr := os.ReadFile(elsewhere)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(now) != string(text) {
-		t.Errorf("%v, %v, %v: got %s, want no error, info.Mode() & os.ModeSymlink other than 0, no error and string(now) = %q", info.Mode(), err, readErr, now, string(text))
+		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has the text %q, error %v, want %q", info, err, now, readErr, text)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
@@ -329,7 +328,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 		t.Errorf("the lessons are %s, want \"one three two\"", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "_index.md")); err != nil {
-		t.Errorf("nor the index: %v", err)
+		t.Errorf("the index: got error %v, want a file", err)
 	}
 }
 

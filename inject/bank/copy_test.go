@@ -43,7 +43,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("got error %v, problems %+v, want no error and no problems", err, problems)
+		t.Fatalf("List has error %v, problems %+v, want neither", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -79,7 +79,7 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
 	}, "somebody")
 	if err != nil || n != 2 {
-		t.Fatalf("%d lessons are copied, want 2: %v", n, err)
+		t.Fatalf("CopyIn counts %d lessons, error %v, want 2 and no error", n, err)
 	}
 	if got := slugs(t, b); got != "one three two" {
 		t.Errorf("the lessons are %s, want \"one three two\"", got)
@@ -88,21 +88,21 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 		t.Errorf("the log has %s, want an edit of two and nothing of one", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
-		t.Errorf("the file of two is %s, want the copied text: %v", text, err)
+		t.Errorf("the file of two is %q, error %v, want the copied text", text, err)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| three |") || strings.Contains(string(index), "| four |") {
-		t.Errorf("the index is %s, want three and not four: %v", index, err)
+		t.Errorf("the index is\n%s\nerror %v, want it with three and without four", index, err)
 	}
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
 		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
-			t.Errorf("%q: %d lessons are copied with the error %v, want %s", name, n, err, lesson.CodeInvalid)
+			t.Errorf("a copy with the name %q counts %d lessons, error %v, want the code %s and no lesson", name, n, err, lesson.CodeInvalid)
 		}
 	}
 }
 
-// The index is rewritten after a manual edit without a change through the bank.
+// Reindex writes the index of the present files, after an edit without the bank.
 func TestReindexFollowsManualEdits(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
@@ -111,46 +111,46 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
-		t.Errorf("the index is %s, want by-hand and one: %v", index, err)
+		t.Errorf("the index is\n%s\nerror %v, want it with by-hand and one", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("a lesson written by hand gives the events %s, want none", got)
+		t.Errorf("Reindex logs the events %s, want none", got)
 	}
 }
 
-// The slug of an archived lesson is taken for others, and free for its owner.
-func TestArchivedSlugIsReservedForItsOwner(t *testing.T) {
+// No other lesson can take the slug of an archived lesson, and the archived lesson can be restored.
+func TestArchivedSlugIsReserved(t *testing.T) {
 	b, _ := openBankOf(t, "one", "two")
 	ctx := t.Context()
 	if err := errors.Join(retire(ctx, b, "one"), retire(ctx, b, "two")); err != nil {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "" {
-		t.Errorf("got active lessons %s, want none", got)
+		t.Errorf("after the retirement of all lessons the bank has %s, want none", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
-		t.Errorf("got r %+v, error %v, want hasCode(err, lesson.CodeCollision) = true", r, err)
+		t.Errorf("Put with an archived slug gives %+v, error %v, want the code %s", r, err, lesson.CodeCollision)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("restoring an unknown lesson ended with %v, want %v", err, bank.ErrNoLesson)
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
-		t.Errorf(`got l %+v, error %v, want no error, Slug = "one" and State = %q`, l, err, lesson.Active)
+		t.Errorf("Restore gives the lesson %+v, error %v, want the slug one and the state %s", l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
-		t.Errorf("restoring a second time ended with %v, want a refusal", err)
+		t.Errorf("restoring a second time: got error %v, want \"only an archived lesson can be restored\"", err)
 	}
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("retiring an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
 	}
 	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
-		t.Errorf("the log says %s, want %s", got, want)
+		t.Errorf("the log has %s, want %s", got, want)
 	}
 }
 
-// A failing store changes nothing, and the caller gets the error.
-func TestFailingStoreChangesNothing(t *testing.T) {
+// If the directory is a file, each call returns an error other than ErrNoLesson.
+func TestCallsReturnTheErrorOfTheDirectory(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -158,14 +158,14 @@ func TestFailingStoreChangesNothing(t *testing.T) {
 	if err := os.WriteFile(dir, []byte("a file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := func() (*lesson.Book, error) { book, _, err := b.List(t.Context()); return book, err }()
-	_, put := b.Put(t.Context(), "two.md", file(t, "two"), "me")
-	_, copied := b.CopyIn(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
+	_, listErr := func() (*lesson.Book, error) { book, _, err := b.List(t.Context()); return book, err }()
+	_, putErr := b.Put(t.Context(), "two.md", file(t, "two"), "me")
+	_, copyErr := b.CopyIn(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	for what, err := range map[string]error{
-		"list": listed, "put": put, "copy": copied, "reindex": b.Reindex(t.Context()), "archive": retire(t.Context(), b, "one"),
+		"list": listErr, "put": putErr, "copy": copyErr, "reindex": b.Reindex(t.Context()), "retire": retire(t.Context(), b, "one"),
 	} {
 		if err == nil || errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%s: got %v, want an error and an error other than bank.ErrNoLesson", what, err)
+			t.Errorf("%s: got error %v, want one other than ErrNoLesson", what, err)
 		}
 	}
 }
@@ -179,21 +179,20 @@ func TestReplaceAllOrNothing(t *testing.T) {
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: the replacement ended with %v, changed %v, active %s; want a refusal and only one", what, err, changed, slugs(t, b))
+			t.Errorf("%s: Replace has error %v, changed %v, and the lessons are %q; want a refusal and only one", what, err, changed, slugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("the replacement ended with %v, changed %v, active %s; want 2 changes and only two", err, changed, slugs(t, b))
+		t.Errorf("Replace has error %v, changed %v, and the lessons are %q; want 2 changes and only two", err, changed, slugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
-		t.Errorf("after a replacement for a canceled caller %s is active, want an error or an empty bank", slugs(t, b))
+		t.Errorf("Replace for a canceled caller has no error and the lessons are %q, want an error or no lesson", slugs(t, b))
 	}
 }
 
-// Consultations add up in any order.
 func TestConsultationsAddUpInAnyOrder(t *testing.T) {
 	early, late := bank.Consultation{Count: 3, Last: noon()}, bank.Consultation{Count: 4, Last: noon().Add(time.Hour)}
 	want := bank.Consultation{Count: 7, Last: late.Last}
@@ -212,7 +211,7 @@ func TestLessonFileNamesAreValidated(t *testing.T) {
 		"../a.md": false, "a/../b.md": false, "/a.md": false, "a//b.md": false, ".a/b.md": false, "_a/b.md": false, "a/_b.md": false, "a\\b.md": false, "a\x00.md": false,
 	} {
 		if got := bank.IsName(name); got != want {
-			t.Errorf("%q is a name: %v, want %v", name, got, want)
+			t.Errorf("IsName(%q) = %v, want %v", name, got, want)
 		}
 	}
 }

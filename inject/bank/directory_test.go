@@ -17,7 +17,7 @@ func TestDirectoryPassesTheBankSuite(t *testing.T) {
 	})
 }
 
-// The log of a directory is read without its torn lines.
+// Tail skips a log line that a crash has cut, and reads more than the first megabyte from the end.
 func TestDirectorySkipsTornLogLines(t *testing.T) {
 	dir := t.TempDir()
 	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"
@@ -26,16 +26,16 @@ func TestDirectorySkipsTornLogLines(t *testing.T) {
 	}
 	events, err := bank.Directory(dir).Tail(t.Context(), 10)
 	if err != nil || len(events) != 2 || events[1].Action != "edit" {
-		t.Errorf(`got error %v, events %+v, want no error, two entries in events and Action = "edit"`, err, events)
+		t.Errorf("Tail of 10 events gives %+v, error %v, want two events, the last an edit", events, err)
 	}
 	if events, _ := bank.Directory(dir).Tail(t.Context(), 1); len(events) != 1 || events[0].Action != "edit" {
-		t.Errorf(`got %+v, want one entry in events and Action = "edit"`, events)
+		t.Errorf("Tail of one event gives %+v, want the edit", events)
 	}
 	long := strings.Repeat(`{"action":"create","slug":"a"}`+"\n", 50_000)
 	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(long), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
-		t.Errorf("a long log has %d events, want 4000: %v", len(events), err)
+		t.Errorf("Tail of 4000 events from a log of 50,000 gives %d, error %v, want 4000", len(events), err)
 	}
 }

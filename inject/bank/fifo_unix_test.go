@@ -22,13 +22,13 @@ func TestDirectoryOpensNoPipe(t *testing.T) {
 	}
 	r, err := d.Read(t.Context())
 	if err != nil || len(r.Texts) > 0 || len(r.Problems) != 1 {
-		t.Fatalf("got r %+v, error %v, want no error, empty Texts and one entry in Problems", r, err)
+		t.Fatalf("Read gives %+v, error %v, want no text, one problem and no error", r, err)
 	}
-	_, log := d.Tail(t.Context(), 1)
-	write := d.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "a.md", New: []byte("a")}}})
-	for _, err := range []error{log, write} {
+	_, tailErr := d.Tail(t.Context(), 1)
+	commitErr := d.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "a.md", New: []byte("a")}}})
+	for call, err := range map[string]error{"Tail": tailErr, "Commit": commitErr} {
 		if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-			t.Errorf(`got %v, want an error with "is not a regular file"`, err)
+			t.Errorf(`%s: got error %v, want "is not a regular file"`, call, err)
 		}
 	}
 }

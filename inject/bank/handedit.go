@@ -17,8 +17,8 @@ const (
 
 const (
 	maxHandEdits = 64   // edits of one pass whose origin is read
-	maxUnlogged  = 500  // a directory with more lessons without an event was copied from elsewhere
-	fewEvents    = 2000 // a log of fewer events was read from its first event
+	maxUnlogged  = 500  // if more lessons have no event, the directory is a copy, and they are not logged
+	fewEvents    = 2000 // a longer log may lack its oldest events
 	allEvents    = 1 << 20
 )
 
@@ -145,9 +145,9 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 func (s *snapshot) removedByHand(before *lesson.Book, newestOf map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
-		_, there := s.texts[s.name(l)]
+		_, exists := s.texts[s.name(l)]
 		e := newestOf[l.Slug]
-		if stays || there || s.book.Archived(l.Slug) || e != nil && (e.To == "" || e.To == lesson.Archived) {
+		if stays || exists || s.book.Archived(l.Slug) || e != nil && (e.To == "" || e.To == lesson.Archived) {
 			continue
 		}
 		out = append(out, handEdit{actionRemove, l.Slug, l.Path, l.ContentHash, l.State, ""})
@@ -162,16 +162,17 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 	return b.read(ctx)
 }
 
-// CautionChange is the change of a lesson into a caution by its counts, or back.
+// CautionChange is the change of a lesson from advice to a caution or back, because of its measured effect.
 type CautionChange struct {
 	Slug, Hash    string
-	Caution       bool // from advice to caution; false: from caution to advice
-	With, Without int64
-	MeanWith      float64
-	MeanWithout   float64
+	Caution       bool    // from advice to caution; false: from caution to advice
+	With, Without int64   // rewarded sessions with the lesson, and without
+	MeanWith      float64 // mean reward of the sessions with the lesson
+	MeanWithout   float64 // mean reward of the sessions without
 }
 
-// LoggedCautions returns the hash of the text of each lesson that the audit log calls a caution by its counts.
+// LoggedCautions returns, by slug, the hash of the text of each lesson whose newest caution change in the
+// audit log is a change to a caution.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Place.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -190,8 +191,8 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges appends an event for each lesson that the counts turned into a caution or back, unless the
-// log has the event: another replica may have logged the same change.
+// RecordCautionChanges appends an event for each change, unless the log has the event: another replica may have
+// logged the same change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.change(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Place.Tail(ctx, allEvents)

@@ -13,8 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// bankWithHandEdits returns a bank in a new directory, its clock, and a function that makes one pass over the
-// edits by hand and returns the new events.
+// bankWithHandEdits returns a bank in a new directory, the directory, and a function that calls RecordEdits once
+// and returns the new events of the log.
 func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -67,7 +67,7 @@ func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
 		}
 		events := pass()
 		if len(events) != 1 || events[0].Action != want || events[0].Slug != "one" || events[0].By != "" || want != "remove" && !events[0].Time.Equal(at) {
-			t.Fatalf("events %+v, want one event %s of one at %v", events, want, at)
+			t.Fatalf("the log has the new events %+v, want one event %s of the lesson one at %v without author", events, want, at)
 		}
 		if again := pass(); len(again) != 0 {
 			t.Fatalf("the second pass logged %+v, want no event", again)
@@ -82,7 +82,7 @@ func TestActionsOfPreceptAreNoEditsByHand(t *testing.T) {
 	}
 	for _, a := range []lesson.Action{lesson.Pause, lesson.Resume, lesson.StartTrial, lesson.Approve, lesson.Retire, lesson.Restore} {
 		if _, err := b.Act(t.Context(), "one", bank.Decision{Action: a, By: "ann", Sessions: &[2]int64{120, 30}}); err != nil {
-			t.Fatalf("%s failed: got %v, want no error", a, err)
+			t.Fatalf("%s: got error %v, want none", a, err)
 		}
 		if events := pass(); len(events) != 0 {
 			t.Fatalf("after %s the pass logged %+v, want no event", a, events)
@@ -131,11 +131,11 @@ func TestEditsByHandHaveTheAuthorOfTheCommit(t *testing.T) {
 		t.Fatalf("after the commit: events %+v, want one commit by Ada Lovelace at %v", events, at)
 	}
 	if events = pass(); len(events) != 0 {
-		t.Fatalf("later: events %+v, want none", events)
+		t.Fatalf("in a pass without a change: events %+v, want none", events)
 	}
 }
 
-func TestTurnsByCountsAreLoggedOnce(t *testing.T) {
+func TestCautionChangesAreLoggedOnce(t *testing.T) {
 	b, _, _ := bankWithHandEdits(t)
 	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
@@ -156,6 +156,6 @@ func TestTurnsByCountsAreLoggedOnce(t *testing.T) {
 		got = append(got, e.Action)
 	}
 	if err != nil || strings.Join(got, " ") != "caution advice caution" {
-		t.Errorf("actions %q, error %v, want caution advice caution", got, err)
+		t.Errorf("five calls log the actions %q, error %v, want caution advice caution", got, err)
 	}
 }

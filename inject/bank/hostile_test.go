@@ -17,7 +17,7 @@ import (
 
 func now() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func openDesk(t *testing.T) *bank.Bank {
+func openBank(t *testing.T) *bank.Bank {
 	t.Helper()
 	return bank.New(bank.Options{
 		Place: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
@@ -30,8 +30,8 @@ func openDesk(t *testing.T) *bank.Bank {
 	})
 }
 
-// No hostile lesson becomes active, with any approval fields; the checks refuse the detectable
-// ones.
+// No hostile lesson becomes active, whatever its approval fields. The checks refuse every hostile lesson that
+// is not Harmless.
 func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
@@ -41,7 +41,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 	for i, a := range attacks {
 		all[i] = bank.Proposal{Text: a.Text, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}}
 	}
-	b := openDesk(t)
+	b := openBank(t)
 	results, err := b.ProposeAll(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 			continue
 		}
 		if r.Lesson.State != lesson.Quarantined || r.Lesson.Confidence > 0.5 || r.Lesson.SuccessCount+r.Lesson.FailureCount > 0 {
-			t.Errorf("%s: %s has the state %s, want quarantined with at most 0.5 confidence and no counts", kind, attacks[i].Name, r.Lesson.State)
+			t.Errorf("%s: %s is stored as %+v, want it quarantined with a confidence of at most 0.5 and no counts", kind, attacks[i].Name, r.Lesson)
 		}
 		if !attacks[i].Harmless {
-			t.Errorf("%s: %s is quarantined, want a refusal", kind, attacks[i].Name)
+			t.Errorf("%s: %s is accepted into quarantine, want a refusal", kind, attacks[i].Name)
 		}
 	}
 	book, _, err := b.List(t.Context())
@@ -78,9 +78,9 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 		t.Fatalf("got %d honest lessons, want at least 60", len(honest))
 	}
 	for _, h := range honest {
-		r, err := openDesk(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
+		r, err := openBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
 		if err != nil {
-			t.Errorf("%s: got %v, want no error", h.Name, err)
+			t.Errorf("%s: got error %v, want none", h.Name, err)
 		}
 		for _, f := range r.Findings {
 			t.Errorf("%s: got the finding %s, want none", h.Name, f)

@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// memory is a place of lessons that records its calls, and fails as a test sets.
+// memory is a Place in memory. memory records the commits, and returns the errors that a test sets.
 type memory struct {
 	mu      sync.Mutex
 	texts   map[string][]byte
@@ -22,7 +22,7 @@ type memory struct {
 	version int
 	commits []bank.Change
 
-	between func() // called once between a read and its commit
+	between func() // called once, at the start of the next commit
 	fails   error  // error of Commit
 	tailErr error  // error of Tail
 }
@@ -60,7 +60,7 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 		if !bank.IsName(e.Name) {
 			return &bank.Refused{}
 		}
-		if old, there := next[e.Name]; there != (e.Old != nil) || !bytes.Equal(old, e.Old) {
+		if old, exists := next[e.Name]; exists != (e.Old != nil) || !bytes.Equal(old, e.Old) {
 			return bank.ErrChanged
 		}
 		if next[e.Name] = e.New; e.New == nil {
@@ -77,8 +77,8 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// remembered returns a bank over a memory with lessons that a person wrote.
-func remembered(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
+// bankInMemory returns a bank over a memory with lessons that a person wrote.
+func bankInMemory(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}
 	for _, slug := range slugs {
@@ -87,7 +87,7 @@ func remembered(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Place: m, Now: noon}), m
 }
 
-// The conformance suite requires nothing that only a directory or a Redis can do.
+// A place in memory passes the suite: the suite tests nothing that only a directory or a Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Place { return &memory{texts: map[string][]byte{}} })
 }

@@ -21,10 +21,10 @@ type Origin struct {
 	Time   time.Time
 	By     string // empty: unknown
 	Commit string // empty: git does not know the text
-	Open   bool   // the file is in a git repository, and the text is not committed yet
+	Open   bool   // the file is in a git repository, and the text is not committed and younger than openTime
 }
 
-// Bounds of one question to git.
+// Limits of one call of git.
 const (
 	gitTime   = 2 * time.Second
 	gitOutput = 4 << 10
@@ -79,7 +79,7 @@ type commit struct {
 	blob     string // git's name of the text
 }
 
-// lastCommit returns the newest commit of a file, nil for a file that git does not know. The question
+// lastCommit returns the newest commit of a file, nil for a file that git does not know. The call of git
 // runs no program of the repository's configuration and takes no lock.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
@@ -95,8 +95,8 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1")
-	var complaint cutBuffer
-	cmd.Stderr = &complaint
+	var stderr cutBuffer
+	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	}
 	out, err := io.ReadAll(io.LimitReader(pipe, gitOutput))
 	err = errors.Join(err, cmd.Wait()) // git fails if its output is longer than gitOutput
-	if len(out) == 0 && (err == nil || strings.Contains(string(complaint), "not have any commits")) {
+	if len(out) == 0 && (err == nil || strings.Contains(string(stderr), "not have any commits")) {
 		return nil, nil //nolint:nilnil // the file has no commit
 	}
 	if err != nil {

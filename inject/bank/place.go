@@ -7,8 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of Commit if the texts of the place have changed since they were read. The commit changes
-// nothing.
+// ErrChanged is the error of Commit if the texts of the place have changed since Read. The commit changes nothing.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
 // Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons

@@ -123,7 +123,7 @@ func (s *snapshot) add(l *lesson.Lesson) {
 	s.book = s.book.And(l)
 }
 
-// admit makes the lesson of a proposal.
+// admit checks a proposal and returns its lesson with the findings.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	}
 	if p.Own {
 		if len(l.Supersedes) > 0 {
-			return Result{Findings: findings, Err: refuse(lesson.CodeInvalid, "supersedes", "a lesson of one agent for itself supersedes nothing; remove it")}
+			return Result{Findings: findings, Err: refuse(lesson.CodeInvalid, "supersedes", "an agent's own lesson cannot supersede other lessons; remove supersedes")}
 		}
 		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
 		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now

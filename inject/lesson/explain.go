@@ -145,7 +145,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.Fires() {
-		add("the lesson is %s; only lessons in trial, active or caution fire", l.State)
+		add("the lesson is %s; only lessons in trial, active, caution or benched fire", l.State)
 	}
 	if l.ExpiredAt(q.query.Now) {
 		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))

@@ -36,7 +36,7 @@ func Run(t *testing.T, open Open) {
 		{"many events of other tenants do not reset a limit", limitsInLongLog},
 		{"a tenant has a limit of lessons", tenantLessons},
 		{"concurrent writes lose no lesson", concurrentWrites},
-		{"three hundred agents write at once", manyAgents},
+		{"ten agents write three hundred lessons at once", manyRecords},
 		{"a lesson of the same title is written again", repeatedRecords},
 		{"a set of texts replaces all lessons", replace},
 		{"a change of an outdated text is refused", outdatedTexts},
@@ -76,7 +76,7 @@ func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("got error %v, problems %+v, want no error and an empty problems", err, problems)
+		t.Fatalf("List has error %v, problems %+v, want neither", err, problems)
 	}
 	s, _ := book.StateAt(slug, f.now)
 	return s
@@ -118,11 +118,12 @@ func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
 	faults, ok := faultsOf(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
-		t.Errorf("want %s, have %v", code, err)
+		t.Errorf("got error %v, want a refusal whose first code is %s", err, code)
 	}
 }
 
-func person(slug string) []byte {
+// personsText returns the text of a lesson that a person wrote.
+func personsText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {
 		panic(err)
