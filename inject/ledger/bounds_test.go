@@ -23,25 +23,25 @@ func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 	} {
 		_, err := ledger.Decode(strings.NewReader(body))
 		if err == nil || strings.Count(err.Error(), "\n")+1 != faults {
-			t.Errorf("%s: got error %v, want %d lines", body, err, faults)
+			t.Errorf("Decode(%s): got error %v, want %d faults, a line each", body, err, faults)
 		}
 	}
 	e := entry(1)
 	for name, c := range map[string]struct {
-		field *string
-		most  int
+		field    *string
+		maxChars int
 	}{"intent_id": {&e.IntentID, 200}, "file": {&e.File, 1024}, "cause": {&e.Cause, 4096}, "resolution": {&e.Resolution, 4096}, "rule": {&e.Rule, 4096}} {
-		for n, fits := range map[int]bool{c.most: true, c.most + 1: false} {
+		for n, fits := range map[int]bool{c.maxChars: true, c.maxChars + 1: false} {
 			*c.field = strings.Repeat("ü", n)
 			if err := e.Validate(); (err == nil) != fits {
-				t.Errorf("%s of %d characters: got %v, want valid: %t", name, n, err, fits)
+				t.Errorf("%s of %d characters: got error %v, want valid: %t", name, n, err, fits)
 			}
 		}
 		*c.field = "x"
 	}
 	body := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if _, err := ledger.Decode(strings.NewReader(body + strings.Repeat(" ", 8<<20-len(body)))); err != nil {
-		t.Errorf("8 MiB of an entry: %v", err)
+		t.Errorf("an entry of 8 MiB: got error %v, want none", err)
 	}
 }
 
@@ -61,29 +61,29 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		}
 		r, _, err := l.Record(context.Background(), e)
 		if err != nil || r[0].Status != ledger.Recorded {
-			t.Fatalf("got r %+v, error %v, want no error and Status = %q", r, err, ledger.Recorded)
+			t.Fatalf("Record gives %+v, error %v, want the status %s", r, err, ledger.Recorded)
 		}
 		after, err := os.ReadFile(l.Path)
 		if err != nil || bytes.Count(after, []byte("\n")) != 11 || bytes.ContainsAny(after, "\x00\x07\x1b\r\u200b\u202e\ufffd") || bytes.Contains(after, []byte("<!--")) {
-			t.Fatalf("got after %q, error %v, want no error, bytes.Count(after, []byte(\"\\n\")) = 11, bytes.ContainsAny(after, \"\\x00\\x07\\x1b\\r\\u200b\\u202e\\ufffd\") = false and after without %q", after, err, []byte("<!--"))
+			t.Fatalf("the file is %q, error %v, want 11 lines without control or hidden characters and without <!--", after, err)
 		}
 		got := ledger.Entries(after)
 		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
-			t.Fatalf("%[2]q is read as %+[1]v, want one entry with its error", got, after)
+			t.Fatalf("the file %q is read as %+v, want one entry with the error %q", after, got, r[0].Entry.Error)
 		}
 		for _, made := range ledger.Lessons(after) {
 			for _, p := range made.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
-					t.Fatalf("the pattern %q is not in %q", p, got[0].Entry.Error)
+					t.Fatalf("the error pattern of the lesson is %q, want a part of the error %q", p, got[0].Entry.Error)
 				}
 			}
 		}
 	})
 }
 
-// A recorded entry needs no second copy in the trace; a known entry leaves the file unchanged.
+// The second record of a failure does not write the file. The trace has both operations, without the entry.
 func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
-	l := at(t, "# Agent\n")
+	l := ledgerWith(t, "# Agent\n")
 	record(t, l, entry(1))
 	before, err := os.Stat(l.Path)
 	if err != nil {
@@ -91,11 +91,11 @@ func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
 	}
 	record(t, l, entry(1))
 	if after, err := os.Stat(l.Path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file was written again, want the same file: %v", err)
+		t.Errorf("the second record replaced the file, error %v, want the same file", err)
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
 		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
-			t.Errorf(`got %v, want line["status"] = %q, line["entry"] nil, a non-empty line["signature"] and line["file"] = "src/cart.go"`, line, status)
+			t.Errorf("line %d of the trace is %v, want the status %s, a signature, the file src/cart.go and no entry", i, line, status)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 		{"pytest, cut in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
 		if got := failureLines(c.text); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+			t.Errorf("%s: the failures are\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"warnings beside an error", "a.js\n  3:7  warning  one  r-1\n  4:7  error  two  r-2\n", "eslint | a.js | two (r-2)"},
 		{"warnings that fail the linter", "a.js\n  3:7  warning  one  r-1\n", "eslint | a.js | one (r-1)"},
 		{"a blank line before vitest's error", " FAIL  a.test.ts > adds\n\nAssertionError: 3 is not 4\n", "vitest | a.test.ts | adds: AssertionError: 3 is not 4"},
-		{"vitest's suite", " FAIL  a.test.ts [ a.test.ts ]\nError: no such file\n", "vitest | a.test.ts | Error: no such file"},
+		{"a suite of vitest that fails", " FAIL  a.test.ts [ a.test.ts ]\nError: no such file\n", "vitest | a.test.ts | Error: no such file"},
 		{"a test of jest without its file", "  ● totals › adds\n\n    expect(received)\n", ""},
 		{"two tests of jest", "FAIL a.test.js\n  ● one\n\n    no\n\n  ● two\n\n    never\n", "jest | a.test.js | one: no\njest | a.test.js | two: never"},
 		{"a test of jest without a message, and another test", "FAIL a.test.js\n  ● one\n\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | a.test.js | two: no"},
@@ -64,9 +64,9 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"a message of mypy and a quotation", "a.py:3: error: Bad type in\n    x = 3\n", "mypy | a.py | Bad type in"},
 		{"six lines of a message of mypy", "a.py:3: error: a\nb\nc\nd\ne\nf\ng  [misc]\n", "mypy | a.py | a b c d e f g [misc]"},
 		{"seven lines of a message of mypy, which are too many", "a.py:3: error: a\nb\nc\nd\ne\nf\ng\nh  [misc]\n", "mypy | a.py | a"},
-		{"a Rust place below a rule of ruff", "F401 `os` imported\n --> src/lib.rs:1:8\n", ""},
+		{"a position in Rust below a rule of ruff", "F401 `os` imported\n --> src/lib.rs:1:8\n", ""},
 		{"ruff's rule with a name in brackets", "a.py:3:1: E999 cannot parse (syntax)\n", "ruff | a.py | E999 cannot parse (syntax)"},
-		{"a coded error that speaks of clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},
+		{"an error of rustc with a code and the word clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},
 		{"the output of another test", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
 		{"a note of a test that passes, in front", "=== RUN   TestB\n    b_test.go:8: two\n=== RUN   TestA\n    a_test.go:7: one\n--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
 		{"the first of two panics", "--- FAIL: TestA (0.00s)\npanic: one\npanic: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: panic: one"},
@@ -74,50 +74,50 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"two packages with one test each", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop/a\t0.1s\n--- FAIL: TestA (0.00s)\n    a_test.go:7: two\nFAIL\texample.com/shop/b\t0.1s\n", "go test | a/a_test.go | TestA: one\ngo test | b/a_test.go | TestA: two"},
 		{"a package that does not build", "./a.go:3:4: undefined: x\nFAIL\texample.com/shop [build failed]\n", "go vet | a.go | undefined: x"},
 		{"a package of another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
-		{"two sections of pytest, one told", "____ test_a ____\nE   one\na.py:9: X\n____ test_b ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED b.py::test_b - t...\n", "pytest | b.py | test_b: two"},
-		{"what follows the sections", "____ test_a ____\nE   one\na.py:9: X\n==== warnings summary ====\nE   no\nb.py:3: W\n", "pytest | a.py | test_a: one"},
+		{"two sections of pytest, one in the summary", "____ test_a ____\nE   one\na.py:9: X\n____ test_b ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED b.py::test_b - t...\n", "pytest | b.py | test_b: two"},
+		{"lines after the sections of pytest", "____ test_a ____\nE   one\na.py:9: X\n==== warnings summary ====\nE   no\nb.py:3: W\n", "pytest | a.py | test_a: one"},
 		{"a test in a class", "____ TestCart.test_a ____\nE   one\n==== short test summary info ====\nFAILED a.py::TestCart::test_a - o...\n", "pytest | a.py | TestCart::test_a: one"},
 		{"a fixture that fails", "____ ERROR at setup of test_a ____\nE   no database\n==== short test summary info ====\nERROR a.py::test_a - n...\n", "pytest | a.py | test_a: no database"},
 		{"a path outside of the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},
-		{"in the order of the output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
-		{"in the order of the output, the other way", "F401 `os` imported\n --> c.py:1:8\n./b.go:3:4: undefined: x\n--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n", "ruff | c.py | F401 `os` imported\ngo vet | b.go | undefined: x\ngo test | a_test.go | TestA: one"},
-		{"a note of a passing test behind a silent one", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
-		{"two frames of ours", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
-		{"the last words of a package", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
-		{"JSON that is not an event, as last words", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
-		{"a test that prints what a compiler would", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
+		{"three tools, in the order of the output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
+		{"three tools, in the reverse order", "F401 `os` imported\n --> c.py:1:8\n./b.go:3:4: undefined: x\n--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n", "ruff | c.py | F401 `os` imported\ngo vet | b.go | undefined: x\ngo test | a_test.go | TestA: one"},
+		{"a note of a passing test after a failed test without output", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
+		{"two stack frames of the project", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
+		{"the last line of a package without a failed test", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
+		{"JSON that is not an event, as the last line", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
+		{"a test that prints a line of a compiler", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
 		{"a compiler in JSON", `{"ImportPath":"example.com/shop","Action":"build-output","Output":"./a.go:3:4: undefined: x\n"}` + "\n" + `{"ImportPath":"example.com/shop","Action":"build-fail"}`, "go vet | a.go | undefined: x"},
-		{"two packages in JSON, in each other's way", strings.Join([]string{
+		{"interleaved JSON of two packages", strings.Join([]string{
 			`{"Action":"output","Package":"example.com/shop/a","Output":"=== RUN   TestA\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"=== RUN   TestB\n"}`,
 			`{"Action":"output","Package":"example.com/shop/a","Output":"    a_test.go:7: one\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"    b_test.go:8: two\n"}`,
 			`{"Action":"output","Package":"example.com/shop/b","Output":"--- FAIL: TestB (0.00s)\n"}`, `{"Action":"output","Package":"example.com/shop/a","Output":"--- FAIL: TestA (0.00s)\n"}`,
 		}, "\n"), "go test | b/b_test.go | TestB: two\ngo test | a/a_test.go | TestA: one"},
-		{"a complaint of eslint in two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
-		{"a place of JavaScript that says nothing", "a.js:3:4: started\n", ""},
+		{"a message of eslint in two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
+		{"a log line with a position in JavaScript", "a.js:3:4: started\n", ""},
 		{"a rule of Python with a colon", "a.py:3:80: E501: line too long\n", "ruff | a.py | E501 line too long"},
-		{"a warning at a place of Rust", "src/main.rs:3:5: warning: unused variable\n", ""},
-		{"a note at a place of another language", "src/main.c:3:5: note: declared here\n", ""},
-		{"a fatal error of another language", "src/main.c:3:5: fatal error: x.h: No such file\n", "compiler | src/main.c | x.h: No such file"},
-		{"what came, of no comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: no luck\n    actual: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: no luck"},
+		{"a warning at a position in Rust", "src/main.rs:3:5: warning: unused variable\n", ""},
+		{"a note at a position in C", "src/main.c:3:5: note: declared here\n", ""},
+		{"a fatal error at a position in C", "src/main.c:3:5: fatal error: x.h: No such file\n", "compiler | src/main.c | x.h: No such file"},
+		{"an actual value without a comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: no luck\n    actual: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: no luck"},
 		{"rustc's short form without a code", "src/main.rs:3:5: error: expected a semicolon\n", "cargo check | src/main.rs | expected a semicolon"},
 		{"a message of mypy, and a tag further down", "a.py:3: error: Bad type in\n    x = 3\nsee also  [misc]\n", "mypy | a.py | Bad type in"},
 		{"a message of mypy, a blank line and a tag", "a.py:3: error: Bad type\n\nsee also  [misc]\n", "mypy | a.py | Bad type"},
 		{"a message that is empty", "a.py:3: error: \u200b\n", ""},
-		{"a place without a rule of ruff", "something\n --> shop/cart.py:1:8\n", ""},
-		{"a rule of ruff without a place", "F401 `os` imported\nmore\n", ""},
+		{"a position without a rule of ruff", "something\n --> shop/cart.py:1:8\n", ""},
+		{"a rule of ruff without a position", "F401 `os` imported\nmore\n", ""},
 		{"the first of two rules of clippy", "error: never loops\n --> src/main.rs:3:5\n  = note: `#[deny(clippy::never-loop)]` on by default\n  = help: https://rust-lang.github.io/rust-clippy/master/index.html#other\n", "cargo clippy | src/main.rs | never loops (clippy::never_loop)"},
-		{"a rule of clippy behind a blank line", "error: never loops\n --> src/main.rs:3:5\n\n  = note: `#[deny(clippy::never-loop)]`\n", "cargo check | src/main.rs | never loops"},
-		{"a silent test of cargo, and another's words below", "---- a stdout ----\n\nfailures:\n    a\nthread 'x' panicked at src/x.rs:1:1:\nno\n", "cargo test | . | a: the test failed without a message"},
+		{"a rule of clippy after a blank line", "error: never loops\n --> src/main.rs:3:5\n\n  = note: `#[deny(clippy::never-loop)]`\n", "cargo check | src/main.rs | never loops"},
+		{"a test of cargo without output, and a panic after the failures", "---- a stdout ----\n\nfailures:\n    a\nthread 'x' panicked at src/x.rs:1:1:\nno\n", "cargo test | . | a: the test failed without a message"},
 		{"the first of two panics of a test of cargo", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\n\nthread 'a' panicked at src/y.rs:1:1:\ntwo\n", "cargo test | src/x.rs | a: one"},
-		{"the first of two, before 1.73", "---- a stdout ----\nthread 'a' panicked at 'one', src/x.rs:1:1\nthread 'a' panicked at 'two', src/y.rs:1:1\n", "cargo test | src/x.rs | a: one"},
-		{"a stack behind a panic", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\nstack backtrace:\n   0: core\n", "cargo test | src/x.rs | a: one"},
-		{"pytest's file that failed whole", "FAILED tests/test_cart.py\n", ""},
+		{"the first of two panics, before Rust 1.73", "---- a stdout ----\nthread 'a' panicked at 'one', src/x.rs:1:1\nthread 'a' panicked at 'two', src/y.rs:1:1\n", "cargo test | src/x.rs | a: one"},
+		{"a stack after a panic", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\nstack backtrace:\n   0: core\n", "cargo test | src/x.rs | a: one"},
+		{"a failed file in the summary of pytest", "FAILED tests/test_cart.py\n", ""},
 		{"two tests of one name in pytest", "____ test_a ____\nE   one\na.py:9: X\n____ test_a ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED a.py::test_a - o...\nFAILED b.py::test_a - t...\n", "pytest | a.py | test_a: one\npytest | b.py | test_a: two"},
 		{"a file that pytest cannot collect", "____ ERROR collecting a.py ____\nE   no module x\n==== short test summary info ====\nERROR a.py\n", "pytest | a.py | no module x"},
-		{"the same twice", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
+		{"one failure at two lines", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
 	} {
 		if got := failureLines(c.text); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+			t.Errorf("%s: the failures are\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
@@ -131,7 +131,7 @@ func TestEntryFollowsAListOrABlankLine(t *testing.T) {
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
 		"Some words.": true, "### A heading": true, "| a | table |": true, "1. a number": true,
 	} {
-		l := at(t, "## Lessons Learned\n\n"+last+"\n")
+		l := ledgerWith(t, "## Lessons Learned\n\n"+last+"\n")
 		record(t, l, entry(1))
 		want := last + "\n"
 		if blank {
@@ -143,28 +143,29 @@ func TestEntryFollowsAListOrABlankLine(t *testing.T) {
 	}
 }
 
-// Ledgers that people edited: an entry needs file, error and rule, and an empty part is no advice.
+// In a ledger that people edited, an entry needs file, error and rule. A missing cause or resolution adds
+// nothing to the advice.
 func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
 	for name, c := range map[string]struct {
-		text string
-		n    int
+		text    string
+		entries int
 	}{
-		"a blank line in it":             {strings.Replace(bullet, "    - **Cause", "\n    - **Cause", 1), 1},
-		"tabs before its parts":          {strings.ReplaceAll(bullet, "    -", "\t-"), 1},
-		"no time":                        {strings.Replace(bullet, "2026-03-04T05:06:07Z", "yesterday", 1), 1},
-		"a box ticked by hand":           {"- [x] by hand\n" + fields, 0},
-		"a box behind it, with parts":    {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
-		"a part that stands there twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
+		"a blank line in the entry": {strings.Replace(bullet, "    - **Cause", "\n    - **Cause", 1), 1},
+		"tabs before the fields":    {strings.ReplaceAll(bullet, "    -", "\t-"), 1},
+		"no time":                   {strings.Replace(bullet, "2026-03-04T05:06:07Z", "yesterday", 1), 1},
+		"a box ticked by hand":      {"- [x] by hand\n" + fields, 0},
+		"a box between the fields":  {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
+		"a field that occurs twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
 	} {
 		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
-		if len(got) != c.n {
-			t.Errorf("%s: got %+v, want %d entries", name, got, c.n)
+		if len(got) != c.entries {
+			t.Errorf("%s: the entries are %+v, want %d", name, got, c.entries)
 		}
 		for _, e := range got {
 			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
-				t.Errorf("%s: got %+v, want entry %+v and zero time %v", name, e, entry(1), (name == "no time"))
+				t.Errorf("%s: got %+v, want the entry %+v and a zero time: %v", name, e, entry(1), name == "no time")
 			}
 		}
 	}
@@ -178,10 +179,10 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 		for _, l := range ledger.Lessons(text) {
 			if strings.Contains(l.Advice, "Why:") != (label != "**Cause:**") || strings.Contains(l.Advice, "What mended it:") != (label != "**Resolution:**") {
-				t.Errorf("without %s the advice is %q, want it without this part", label, l.Advice)
+				t.Errorf("without %s the advice is %q, want a line for each other field only", label, l.Advice)
 			}
 			if ref := l.Evidence[0].Ref; ref != map[bool]string{true: ledger.FileName, false: "INT-1"}[label == "**Intent ID:**"] {
-				t.Errorf("without %s the evidence is %q, want the name of the ledger or none", label, ref)
+				t.Errorf("without %s the evidence is %q, want the intent, or the name of the ledger without an intent", label, ref)
 			}
 		}
 	}
@@ -190,12 +191,12 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
-		t.Errorf("an entry that other words interrupt is read as %+v, want none", got)
+		t.Errorf("an entry with another line between its fields is read as %+v, want none", got)
 	}
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
 	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
-		t.Errorf("%d lessons, each failure should be one, the newest first", len(list))
+		t.Errorf("got %d lessons of two failures, want one for each, that of the last entry first", len(list))
 	}
 }
 
@@ -222,11 +223,11 @@ func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 	} {
 		e := entry(1)
 		e.File, e.Error = c.file, c.err
-		l := at(t, "")
+		l := ledgerWith(t, "")
 		record(t, l, e)
 		list := ledger.Lessons([]byte(text(t, l)))
 		if (len(list) == 1) != (c.keyword+c.pattern != "") {
-			t.Errorf("%s, %s: got %d lessons, want one only with a keyword or pattern", c.file, c.err, len(list))
+			t.Errorf("%s, %s: got %d lessons, want one with a keyword or a pattern, otherwise none", c.file, c.err, len(list))
 		}
 		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {

@@ -77,7 +77,7 @@ func Decode(r io.Reader) (Entry, error) {
 			faults = append(faults, fmt.Errorf("%s appears twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
-			*text = string(m.value) // or Validate reports the field as missing, too
+			*text = string(m.value) // otherwise Validate also reports the field as missing
 		}
 	}
 	return e, errors.Join(append(faults, e.Validate())...)

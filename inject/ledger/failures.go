@@ -82,7 +82,7 @@ func (r *reading) distinct() []Failure {
 	return out
 }
 
-// relative returns a path as the project knows the path.
+// relative returns a path with slashes, relative to the folder of the command if the file is below the folder.
 func (r *reading) relative(path string) string {
 	path = strings.TrimSpace(path)
 	if rel, err := filepath.Rel(r.out.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
@@ -95,7 +95,7 @@ func (r *reading) relative(path string) string {
 	return path
 }
 
-// addresses matches addresses of memory, which differ between runs.
+// addresses matches memory addresses, which differ between runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
 func stable(s string) string { return addresses.ReplaceAllString(s, "0x...") }

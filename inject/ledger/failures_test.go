@@ -24,12 +24,12 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// The outputs are printed by the tools at their usual settings and some others. PRECEPT_GOLDEN=1
-// writes the current readings, for a review by a person.
+// The tools printed the outputs with their default and other settings. With PRECEPT_GOLDEN=1 the test writes
+// the .want files, for a review by a person.
 func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
-		t.Fatalf("got %d entries in outputs, error %v, want no error and at least 25 entries in outputs", len(outputs), err)
+		t.Fatalf("got %d output files, error %v, want at least 25", len(outputs), err)
 	}
 	for _, file := range outputs {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -52,13 +52,13 @@ func TestFailuresOfToolsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.String() != string(want) {
-				t.Fatalf("got\n%s\nwant\n%s", got.String(), want)
+				t.Fatalf("the failures are\n%s\nwant\n%s", got.String(), want)
 			}
 		})
 	}
 }
 
-// A success, and a mention of errors, is no failure.
+// The output of a success, or of a log line with a position, has no failure.
 func TestSuccessIsNoFailure(t *testing.T) {
 	for _, text := range []string{
 		"",
@@ -74,22 +74,22 @@ func TestSuccessIsNoFailure(t *testing.T) {
 		"    see src/a.go:3:4: for an example\n",
 	} {
 		if got := ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop"}); len(got) != 0 {
-			t.Errorf("%q: got %+v, want an empty result", text, got)
+			t.Errorf("%q: got the failures %+v, want none", text, got)
 		}
 	}
 }
 
-// The same failure in two runs is equal, without lines and addresses.
+// A failure of two runs is equal although the line numbers and the memory addresses differ.
 func TestFailuresAreStable(t *testing.T) {
-	one := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
-	two := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
-	if len(one) != 1 || len(two) != 1 || one[0] != two[0] {
-		t.Fatalf("got one %+v, two %+v, want one failure in each, and the same", one, two)
+	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
+	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
+	if len(first) != 1 || len(second) != 1 || first[0] != second[0] {
+		t.Fatalf("two runs with other lines have the failures %+v and %+v, want one equal failure in each", first, second)
 	}
 	a := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000012345 (vet)\n"})
 	b := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000099999 (vet)\n"})
 	if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-		t.Fatalf("got a %+v, body %+v, want one failure in each, and the same", a, b)
+		t.Fatalf("two runs with other addresses have the failures %+v and %+v, want one equal failure in each", a, b)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 			got = append(got, strings.Join([]string{f.Tool, f.Type, f.File, f.Error}, " "))
 		}
 		if joined := strings.Join(got, "|"); joined != c.want {
-			t.Errorf("%s: got %q, want %q", c.command, joined, c.want)
+			t.Errorf("%s: the failures are %q, want %q", c.command, joined, c.want)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: got text %q, failure %+v, want non-empty File and non-empty Error", name, text, failure)
+				t.Errorf("%s: the output %q has the failure %+v, want it with a file and an error", name, text, failure)
 			}
 		}
 	})

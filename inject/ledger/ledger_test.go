@@ -28,7 +28,8 @@ func entry(n int) ledger.Entry {
 	}
 }
 
-func at(t *testing.T, text string) *ledger.Ledger {
+// ledgerWith returns a ledger whose file has the text; the file is absent for an empty text.
+func ledgerWith(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), ledger.FileName)
 	if text != "" {
@@ -41,9 +42,9 @@ func at(t *testing.T, text string) *ledger.Ledger {
 
 func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Result {
 	t.Helper()
-	results, untraced, err := l.Record(t.Context(), entries...)
-	if err != nil || untraced != nil {
-		t.Fatalf("got error %v, error %v, want no error", err, untraced)
+	results, traceErr, err := l.Record(t.Context(), entries...)
+	if err != nil || traceErr != nil {
+		t.Fatalf("Record: got error %v, trace error %v, want neither", err, traceErr)
 	}
 	return results
 }
@@ -57,6 +58,7 @@ func text(t *testing.T, l *ledger.Ledger) string {
 	return string(b)
 }
 
+// trace returns the lines of the trace of a ledger.
 func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
@@ -83,27 +85,27 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case is a file before and after: a missing section is created, and the old text stays.
+// Each case is a file before and after a record: a missing section is added, and the other text stays.
 func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
 	for name, c := range map[string][2]string{
-		"no file":            {"", head + bullet},
-		"no section":         {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
-		"no newline at end":  {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
-		"crlf":               {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
-		"empty section":      {"## Lessons Learned\n", head + bullet},
-		"bare heading":       {"## Lessons Learned", head + bullet},
-		"entries":            {head + "- old\n", head + "- old\n" + bullet},
-		"entries, no end":    {head + "- old", head + "- old\n" + bullet},
-		"prose":              {head + "What we know.\n", head + "What we know.\n\n" + bullet},
-		"section in between": {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
-		"crlf in between":    {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
-		"subheadings":        {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
-		"in a fence": {
+		"no file":                                {"", head + bullet},
+		"no section":                             {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"no newline at end":                      {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"crlf":                                   {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
+		"empty section":                          {"## Lessons Learned\n", head + bullet},
+		"bare heading":                           {"## Lessons Learned", head + bullet},
+		"entries":                                {head + "- old\n", head + "- old\n" + bullet},
+		"entries without a line feed at the end": {head + "- old", head + "- old\n" + bullet},
+		"prose":                                  {head + "What we know.\n", head + "What we know.\n\n" + bullet},
+		"section in between":                     {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
+		"crlf in between":                        {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
+		"subheadings":                            {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
+		"heading in a fence": {
 			"```\n## Lessons Learned\n```\n", "```\n## Lessons Learned\n```\n\n" + head + bullet,
 		},
-		"in a comment": {
+		"heading in a comment": {
 			"<!--\n## Lessons Learned\n-->\n", "<!--\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
 		"open fence":             {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
@@ -113,29 +115,29 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"a comment of three lines": {
 			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"a comment in a fence":    {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
-		"a carriage return alone": {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
-		"byte order mark":         {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"another level":           {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
-		"a comment of one line":   {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
-		"a comment of two lines":  {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
-		"open comment":            {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
-		"another section":         {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
-		"elsewhere":               {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
-		"program text":            {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
-		"one line feed":           {"\n", "\n\n" + head + bullet},
-		"blank lines at end":      {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
+		"a comment in a fence":           {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
+		"a blank crlf line at the start": {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
+		"byte order mark":                {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
+		"another level":                  {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"a comment of one line":          {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
+		"a comment of two lines":         {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
+		"open comment":                   {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"another section":                {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
+		"an entry in another section":    {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
+		"indented code":                  {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
+		"one line feed":                  {"\n", "\n\n" + head + bullet},
+		"blank lines at end":             {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := at(t, c[0])
+			l := ledgerWith(t, c[0])
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-				t.Fatalf("got %+v, want Status = %q", r, ledger.Recorded)
+				t.Fatalf("the first record has %+v, want the status %s", r, ledger.Recorded)
 			}
 			if got := text(t, l); got != c[1] {
-				t.Fatalf("got\n%q\nwant\n%q", got, c[1])
+				t.Fatalf("the file is\n%q\nwant\n%q", got, c[1])
 			}
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
-				t.Fatalf("the second record has %+v, want %s", r, ledger.Duplicate)
+				t.Fatalf("the second record has %+v, want the status %s", r, ledger.Duplicate)
 			}
 			if got := text(t, l); got != c[1] {
 				t.Fatalf("after the second record the file is\n%q\nwant\n%q", got, c[1])
@@ -165,7 +167,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 		l := &ledger.Ledger{Path: path, Now: clock}
 		for n := range 3 {
 			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
-				t.Fatalf("record %d has %+v (%v) in %q, want recorded only the first time", n, r, err, before)
+				t.Fatalf("record %d in the file %q has %+v, error %v, want the status recorded for record 0 only", n, before, r, err)
 			}
 		}
 		b, err := os.ReadFile(path)
@@ -185,20 +187,20 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 			}
 		}
 		if same < 0 {
-			t.Fatalf("%q became %q, want every other byte as before", before, after)
+			t.Fatalf("the file %q became %q, want only an insertion", before, after)
 		}
 	})
 }
 
 func TestFiftyWritersLoseNoEntry(t *testing.T) {
-	l := at(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
+	l := ledgerWith(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
 	var all sync.WaitGroup
 	for n := range 50 {
 		all.Go(func() {
 			own := *l
 			for _, e := range []ledger.Entry{entry(n), entry(1000)} {
-				if _, untraced, err := own.Record(t.Context(), e); err != nil || untraced != nil {
-					t.Errorf("got error %v, error %v, want no error", err, untraced)
+				if _, traceErr, err := own.Record(t.Context(), e); err != nil || traceErr != nil {
+					t.Errorf("Record: got error %v, trace error %v, want neither", err, traceErr)
 				}
 			}
 		})
@@ -214,14 +216,14 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 		t.Errorf("fifty identical failures are %d entries, want 1", c)
 	}
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
-		t.Errorf("got %q, want a text with the prefix \"# Agent\\n\\n## Lessons Learned\\n\\n- by hand\\n- [\" and a text with the suffix \"\\n\\n## Style\\n\"", got)
+		t.Errorf("the ledger is %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
 	if lines := trace(t, l); len(lines) != 100 {
 		t.Errorf("got %d lines of trace, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
-		t.Errorf("got left %q, error %v, want no error and no left", left, err)
+		t.Errorf("the temporary files %q remain, error %v, want none", left, err)
 	}
 }
 
@@ -243,24 +245,24 @@ func TestSummaryIsOneBoundedSafeLine(t *testing.T) {
 
 // A secret in an error reaches neither the file, which is shared, nor the trace.
 func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	e := entry(1)
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
 	record(t, l, e)
 	if r := record(t, l, e); r[0].Status != ledger.Duplicate {
-		t.Errorf("the same failure has %+v, want %s", r, ledger.Duplicate)
+		t.Errorf("the second record of the failure has %+v, want the status %s", r, ledger.Duplicate)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
-		t.Errorf("got error %v, text(t, l) %q, want no error, text(t, l) without %q and raw without %q", err, text(t, l), key, []byte(key))
+		t.Errorf("the ledger is %q and the trace %q, error %v, want both without the key %q", text(t, l), raw, err, key)
 	}
 }
 
 // A second attempt follows a failed write after 100 ms. Then Record returns, and the trace has the
 // entry.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
-	l := at(t, "x\n")
+	l := ledgerWith(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +273,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		began := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
-			t.Fatalf("got %+v, want Status = %q and non-empty Message", r, ledger.Failed)
+			t.Fatalf("the record has %+v, want the status %s and a message", r, ledger.Failed)
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Errorf("Record ended after %v, want 100ms", took)
@@ -279,40 +281,40 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	})
 	line := trace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
-		t.Errorf(`got %+v, want line["status"] = "failed" and line["entry"].(map[string]any)["rule"] = "Test the empty list."`, line)
+		t.Errorf("the trace has the line %+v, want the status failed and the entry with its rule", line)
 	}
 }
 
-// An obstacle that is gone at the second attempt loses no entry.
+// If the file can be written at the second attempt, the entry is recorded.
 func TestSecondAttemptLosesNoEntry(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
 		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-			t.Fatalf("got %+v, want Status = %q", r, ledger.Recorded)
+			t.Fatalf("the record has %+v, want the status %s", r, ledger.Recorded)
 		}
 	})
 }
 
 // A link to the ledger may be absolute, and lead through other links.
 func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
-	l, place := at(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
-	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(place, l.Path+".link")); err != nil {
+	l, target := ledgerWith(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // first to a missing file
 		record(t, l, entry(1))
 	}
-	if b, err := os.ReadFile(place); err != nil || strings.Count(string(b), "Error Summary") != 1 {
-		t.Fatalf(`got error %v, body %s, want "Error Summary" exactly once`, err, b)
+	if b, err := os.ReadFile(target); err != nil || strings.Count(string(b), "Error Summary") != 1 {
+		t.Fatalf("the target of the links is %q, error %v, want one entry", b, err)
 	}
 }
 
 func TestRecordKeepsFileModeAndLinks(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	dir := filepath.Dir(l.Path)
 	real := filepath.Join(dir, "docs", "AGENTS.md")
 	if err := os.Mkdir(filepath.Dir(real), 0o755); err != nil {
@@ -328,44 +330,44 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	record(t, l, entry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Fatalf("the link was replaced, want a link: %v", err)
+		t.Fatalf("Lstat of the ledger gives %+v, error %v, want a link", info, err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
+		t.Fatalf("Stat of the target gives %+v, error %v, want the mode 0o600", info, err)
 	}
 	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
-		t.Fatalf(`got %s, want "Error Summary" twice`, b)
+		t.Fatalf("the target of the link is %q, want two entries", b)
 	}
 	if err := os.Chmod(real, 0o444); err != nil {
 		t.Fatal(err)
 	}
 	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
-		t.Errorf("the record into a read-only file has %+v, want %s", r, ledger.Failed)
+		t.Errorf("the record into a read-only file has %+v, want the status %s", r, ledger.Failed)
 	}
 }
 
-func TestDecodeRefusesAnythingButOneObject(t *testing.T) {
+func TestDecodeRefusesInvalidEntries(t *testing.T) {
 	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
-		t.Fatalf(`got entry %+v, error %v, want no error and rule "do"`, e, err)
+		t.Fatalf(`Decode of a valid entry gives %+v, error %v, want the rule "do"`, e, err)
 	}
 	for name, c := range map[string][2]string{
-		"empty":     {"", "standard input is empty"},
-		"array":     {"[]", "not one JSON object"},
-		"two":       {good + good, "text follows"},
-		"unknown":   {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not a field`},
-		"missing":   {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
-		"blank":     {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
-		"twice":     {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause appears twice"},
-		"number":    {strings.Replace(good, `"c"`, `3`, 1), "cause is not a string"},
-		"null":      {strings.Replace(good, `"c"`, `null`, 1), "cause is not a string"},
-		"type":      {strings.Replace(good, `"lint"`, `"LINT"`, 1), "write lint, test or static-analysis"},
-		"long":      {strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), "rule has 4097 characters"},
-		"a name":    {strings.Replace(good, `"rule"`, `"rulez"`, 1), "(the fields are intent_id, type, file, error, cause, resolution, rule)"},
-		"truncated": {good[:40], "not one JSON object"},
+		"empty":            {"", "standard input is empty"},
+		"array":            {"[]", "not one JSON object"},
+		"two objects":      {good + good, "text follows"},
+		"unknown field":    {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not a field`},
+		"missing field":    {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
+		"blank field":      {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
+		"field twice":      {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause appears twice"},
+		"number":           {strings.Replace(good, `"c"`, `3`, 1), "cause is not a string"},
+		"null":             {strings.Replace(good, `"c"`, `null`, 1), "cause is not a string"},
+		"unknown type":     {strings.Replace(good, `"lint"`, `"LINT"`, 1), "write lint, test or static-analysis"},
+		"long field":       {strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), "rule has 4097 characters"},
+		"misspelled field": {strings.Replace(good, `"rule"`, `"rulez"`, 1), "(the fields are intent_id, type, file, error, cause, resolution, rule)"},
+		"truncated":        {good[:40], "not one JSON object"},
 	} {
 		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: got %v, want an error with %q", name, err, c[1])
+			t.Errorf("%s: got error %v, want %q", name, err, c[1])
 		}
 	}
 }

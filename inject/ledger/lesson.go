@@ -22,8 +22,8 @@ const (
 
 // Lessons returns a lesson for each entry of a ledger, the newest first. The rule is the title. The
 // lesson fires on the path of the file in words of the user, and on the stable part of the error in
-// errors of tools. The lessons are proposals without an approval. The same failure has the same
-// slug in every version of the file.
+// errors of tools. The lessons are proposals without an approval. Entries with the same failure and rule have
+// the same slug, in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
@@ -63,7 +63,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug returns a readable name. Equal failures have equal names.
+// slug returns the first words of a rule with the first digits of the signature of a failure.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
@@ -75,8 +75,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase returns a path as people write the path, and "" for a bare name that every project
-// has.
+// pathPhrase returns the path as a keyword; "" for a path without an extension, a long path, and a file name
+// without a folder that every project has, such as main.go.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -124,6 +124,7 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
+// volatile reports whether a word may differ in the next error of the kind: a number, a path or a quotation.
 func volatile(word string) bool {
 	return !coded.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }

@@ -10,16 +10,16 @@ import (
 // Recorded entries are read back word for word, among the text of people.
 func TestRecordedEntriesAreReadBack(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
-		l := at(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
+		l := ledgerWith(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
 		want := []ledger.Entry{entry(1), entry(2)}
 		want[1].Error, want[1].File = "a <!-- b ** c: d", "src/od`d.go"
 		record(t, l, want...)
 		got := ledger.Entries([]byte(text(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
 		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
-			t.Fatalf("%q: got %+v, want two entries, the first %+v with the time of the clock", eol, got, want[0])
+			t.Fatalf("line end %q: the entries are %+v, want two, the first %+v with the time of the clock", eol, got, want[0])
 		}
 		if got[1].Entry != want[1] {
-			t.Errorf("%q: got %+v, want Entry = %+v", eol, got[1], want[1])
+			t.Errorf("line end %q: the second entry is %+v, want %+v", eol, got[1], want[1])
 		}
 	}
 }
@@ -37,17 +37,17 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 	} {
 		e := entry(1)
 		e.File, e.Error = c.file, c.err
-		l := at(t, "")
+		l := ledgerWith(t, "")
 		record(t, l, e)
 		got := ledger.Lessons([]byte(text(t, l)))
 		if c.keyword == "" && c.pattern == "" {
 			if len(got) != 0 {
-				t.Errorf("%s: an entry without a trigger became a lesson", c.file)
+				t.Errorf("%s, %s: got the lessons %+v, want none without a trigger", c.file, c.err, got)
 			}
 			continue
 		}
 		if len(got) != 1 {
-			t.Fatalf("%s: %d lessons, want 1", c.file, len(got))
+			t.Fatalf("%s, %s: got %d lessons, want 1", c.file, c.err, len(got))
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {

@@ -27,7 +27,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 				`{"ruleId":"eqeqeq","severity":1,"message":"Expected ===."}]}]` + "\n",
 			"eslint | lint | a.js | Missing semicolon (semi)",
 		},
-		{"a cut JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","sev` + "\n", ""},
+		{"truncated JSON of eslint", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","sev` + "\n", ""},
 		{"tsc", "src/cart.ts(12,9): error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"tsc --pretty", "src/cart.ts:12:9 - error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"a compiler of C", "cart.c:7:12: error: 'total' undeclared\n", "compiler | static-analysis | cart.c | 'total' undeclared"},
@@ -45,10 +45,10 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			`mypy | static-analysis | cart.py | Incompatible types in assignment (expression has type "str", variable has type "int") [assignment]`,
 		},
 		{
-			"mypy, broken by the next one", "cart.py:3: error: Incompatible types in\ncart.py:4: error: Second  [name-defined]\n",
+			"mypy, a message cut by the next message", "cart.py:3: error: Incompatible types in\ncart.py:4: error: Second  [name-defined]\n",
 			"mypy | static-analysis | cart.py | Incompatible types in\nmypy | static-analysis | cart.py | Second [name-defined]",
 		},
-		{"mypy without a code", "cart.py:3: error: Incompatible types\nand\nfive\nlines\nof\nother\nthings\nhere  [x]\n", "mypy | static-analysis | cart.py | Incompatible types"},
+		{"mypy, a code more than six lines below", "cart.py:3: error: Incompatible types\nand\nfive\nlines\nof\nother\nthings\nhere  [x]\n", "mypy | static-analysis | cart.py | Incompatible types"},
 		{"a position of Python without an error", "cart.py:3: started\n", ""},
 		{"ruff's long form", "F401 [*] `os` imported but unused\n --> shop/cart.py:1:8\n  |\n", "ruff | lint | shop/cart.py | F401 `os` imported but unused"},
 		{"rustc", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5\n", "cargo check | static-analysis | src/main.rs | E0425: cannot find value `total`"},
@@ -58,7 +58,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"clippy", "error: this loop never loops\n --> src/main.rs:3:5\n  |\n  = note: `#[deny(clippy::never-loop)]` on by default\n",
 			"cargo clippy | lint | src/main.rs | this loop never loops (clippy::never_loop)",
 		},
-		{"an error without a place", "error: could not compile `shop`\n", ""},
+		{"an error without a position", "error: could not compile `shop`\n", ""},
 		{
 			"cargo test before 1.73", "---- cart::total stdout ----\nthread 'cart::total' panicked at 'got 3', src/cart.rs:9:5\nnote: run with\n",
 			"cargo test | test | src/cart.rs | cart::total: got 3",
@@ -68,7 +68,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"cargo test | test | src/cart.rs | cart::total: assertion failed left: 3",
 		},
 		{
-			"two tests of cargo, one silent", "---- a stdout ----\n---- b stdout ----\nthread 'b' panicked at src/cart.rs:9:5:\nno\n\nfailures:\n",
+			"two tests of cargo, one without output", "---- a stdout ----\n---- b stdout ----\nthread 'b' panicked at src/cart.rs:9:5:\nno\n\nfailures:\n",
 			"cargo test | test | . | a: the test failed without a message\ncargo test | test | src/cart.rs | b: no",
 		},
 		{"pytest's summary", "FAILED tests/test_cart.py::test_total - assert 3 == 4\n", "pytest | test | tests/test_cart.py | test_total: assert 3 == 4"},
@@ -88,13 +88,13 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			"go test", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3, want 4\n    cart_test.go:8: more\nFAIL\nFAIL\texample.com/shop/cart\t0.004s\n",
 			"go test | test | cart/cart_test.go | TestTotal: got 3, want 4",
 		},
-		{"go test without a word", "--- FAIL: TestTotal (0.00s)\nFAIL\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | TestTotal: the test failed without a message"},
+		{"go test without a message", "--- FAIL: TestTotal (0.00s)\nFAIL\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | TestTotal: the test failed without a message"},
 		{
-			"go test dies", "--- FAIL: TestTotal (0.00s)\npanic: no cart [recovered]\n\ngoroutine 1 [running]:\n\t/usr/lib/go/src/testing/testing.go:3 +0x1\n" +
+			"go test with a panic", "--- FAIL: TestTotal (0.00s)\npanic: no cart [recovered]\n\ngoroutine 1 [running]:\n\t/usr/lib/go/src/testing/testing.go:3 +0x1\n" +
 				"\t/home/dev/shop/cart/cart.go:9 +0x2\nFAIL\texample.com/shop/cart\t0.004s\n",
 			"go test | test | cart/cart.go | TestTotal: panic: no cart",
 		},
-		{"a package that dies in TestMain", "panic: no database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: panic: no database"},
+		{"a package with a panic in TestMain", "panic: no database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: panic: no database"},
 		{"a package that fails without a test", "cannot open the database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: cannot open the database"},
 		{
 			"a subtest of Go", "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:7: got 3\nFAIL\nFAIL\texample.com/shop\t0.004s\n",
@@ -119,7 +119,7 @@ func TestEachShapeOfFailureIsRead(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s | %s | %s | %s", f.Tool, f.Type, f.File, f.Error))
 		}
 		if strings.Join(got, "\n") != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, strings.Join(got, "\n     "), c.want)
+			t.Errorf("%s: the failures are\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
 		}
 	}
 }

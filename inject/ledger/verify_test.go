@@ -17,11 +17,11 @@ import (
 func TestEntryNamesTheFailingCommand(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, c := range []struct {
-		name          string
-		failure       ledger.Failure
-		command       []string
-		cause, advice string
-		file          string
+		name        string
+		failure     ledger.Failure
+		command     []string
+		cause, rule string
+		file        string
 	}{
 		{
 			"a test",
@@ -31,7 +31,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			"Run `go test ./...` after changing what cart/cart_test.go tests, before you say that the work is done.", "cart/cart_test.go",
 		},
 		{
-			"a rule",
+			"a finding of a linter",
 			ledger.Failure{Tool: "ruff", Type: ledger.TypeLint, File: "cart.py", Error: "F401"},
 			[]string{"ruff", "check"},
 			"Found by `ruff check` (ruff).", "Run `ruff check` after editing cart.py, before you say that the work is done.", "cart.py",
@@ -43,7 +43,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			"Found by `` make a`b `` (make).", "Run `` make a`b `` after the last edit, before you say that the work is done.", ".",
 		},
 		{
-			"a long name",
+			"a long file name and a long command",
 			ledger.Failure{Tool: "x", Type: ledger.TypeLint, File: strings.Repeat("d/", 3000) + "f.go", Subject: long, Error: "no"},
 			[]string{"x", long},
 			"Found by `x " + strings.Repeat("é", 198) + "...` (x): " + strings.Repeat("é", 200) + "....", "", "",
@@ -51,13 +51,14 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 	} {
 		e := c.failure.Entry("INT-7", c.command)
 		if e.IntentID != "INT-7" || e.Type != c.failure.Type || e.Error != c.failure.Error || e.Cause != c.cause {
-			t.Errorf(`%s: got %+v, want intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
+			t.Errorf(`%s: the entry is %+v, want the intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
-		if c.advice != "" && (e.Rule != c.advice || e.File != c.file) {
-			t.Errorf("%s: the rule is %q of file %q, want %q of %q", c.name, e.Rule, e.File, c.advice, c.file)
+		if c.rule != "" && (e.Rule != c.rule || e.File != c.file) {
+			t.Errorf("%s: the rule is %q and the file %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
-			t.Errorf(`%s: got error %v, want a file that ends in %q, and a rule with %q unless the file is "."`, c.name, err, e.File, e.File)
+			t.Errorf("%s: got error %v, file %q, rule %q; want a valid entry with the end of the path as file, and the file in the rule",
+				c.name, err, e.File, e.Rule)
 		}
 		if e.Resolution == "" {
 			t.Errorf("%s: the resolution is empty, want a placeholder", c.name)
@@ -65,19 +66,19 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 	}
 }
 
-// The lesson of an open failure has no word about a repair, and names the rule or the test of the
-// tool.
-func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
+// The lesson of a failure without a resolution names the command and the rule or test that failed, and has no
+// resolution in its advice.
+func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
 		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: got %+v, want one entry in found and Subject = %q", text, found, subject)
+			t.Errorf("%q: got the failures %+v, want one with the subject %q", text, found, subject)
 			continue
 		}
-		l := at(t, "")
+		l := ledgerWith(t, "")
 		record(t, l, found[0].Entry("INT-7", []string{"make", "check"}))
 		content, err := os.ReadFile(l.Path)
 		if err != nil {
@@ -85,7 +86,7 @@ func TestLessonOfOpenFailureNamesTheRule(t *testing.T) {
 		}
 		for _, made := range ledger.Lessons(content) {
 			if strings.Contains(made.Advice, "mended") || !strings.Contains(made.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(made.Advice, ": "+subject+".") {
-				t.Errorf("%q: the advice is %q, want the command of the failure and its rule", text, made.Advice)
+				t.Errorf("%q: the advice is %q, want it with `make check` and the subject %q, without a resolution", text, made.Advice, subject)
 			}
 		}
 	}
@@ -107,14 +108,14 @@ func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	} {
 		got := ledger.Unread(strings.Fields(c.command), 3, c.text)
 		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
-			t.Errorf("%s: got %+v, want %s: %s", c.command, got, c.kind, c.want)
+			t.Errorf("%s: got the failure %+v, want the first word as tool, the type %s, the file . and the error %q", c.command, got, c.kind, c.want)
 		}
 	}
 }
 
 // The trace has verified commands and refused entries, without secrets.
 func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
 		l.TraceRefused(errors.New("cause is missing\nmail bob@example.com"))); err != nil {
 		t.Fatal(err)
@@ -127,46 +128,46 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	} {
 		for key, value := range want {
 			if got := lines[i][key]; fmt.Sprint(got) != fmt.Sprint(value) {
-				t.Errorf("line %d: %s is %v, want %v", i, key, got, value)
+				t.Errorf("line %d of the trace: %s is %v, want %v", i, key, got, value)
 			}
 		}
 		if lines[i]["timestamp"] != "2026-03-04T05:06:07.000Z" {
-			t.Errorf("line %d: got the time %v, want \"2026-03-04T05:06:07.000Z\"", i, lines[i]["timestamp"])
+			t.Errorf("line %d of the trace: timestamp is %v, want \"2026-03-04T05:06:07.000Z\"", i, lines[i]["timestamp"])
 		}
 	}
 }
 
-// Record reports a trace that cannot be written, and the ledger has the entry nevertheless.
+// If the trace cannot be written, Record returns the error of the trace, and the ledger has the entry.
 func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	results, untraced, err := l.Record(t.Context(), entry(1))
-	if err != nil || untraced == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, error %v, error %v, want no error, an error, one entry in results and Status = %q", results, untraced, err, ledger.Recorded)
+	results, traceErr, err := l.Record(t.Context(), entry(1))
+	if err != nil || traceErr == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
+		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and one result with the status %s", results, traceErr, err, ledger.Recorded)
 	}
 }
 
 // One invalid entry refuses all entries of a call.
 func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
-	l := at(t, "before\n")
-	wrong := entry(2)
-	wrong.Rule, wrong.Type = " ", "guess"
-	results, _, err := l.Record(t.Context(), entry(1), wrong)
+	l := ledgerWith(t, "before\n")
+	invalid := entry(2)
+	invalid.Rule, invalid.Type = " ", "guess"
+	results, _, err := l.Record(t.Context(), entry(1), invalid)
 	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Errorf("got results %v, error %v, text(t, l) %q, want an error, no results and text(t, l) = \"before\\n\"", results, err, text(t, l))
+		t.Fatalf("got results %v, error %v and the file %q, want an error, no result and the file as before", results, err, text(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v does not state that %s", err, part)
+			t.Errorf("got error %v, want %q in it", err, part)
 		}
 	}
 }
 
-// The path of a ledger must lead to a file that may be written, or the entry is not recorded.
-func TestUnwritablePathIsNoLedger(t *testing.T) {
-	for name, spoil := range map[string]func(l *ledger.Ledger) error{
+// If the file of a ledger cannot be written, the result has the status failed and the reason.
+func TestUnwritablePathFailsWithItsReason(t *testing.T) {
+	for message, spoil := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
 			return errors.Join(os.Symlink(l.Path+".b", l.Path), os.Symlink(l.Path, l.Path+".b"))
 		},
@@ -178,22 +179,22 @@ func TestUnwritablePathIsNoLedger(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)
 		},
 	} {
-		l := at(t, "")
+		l := ledgerWith(t, "")
 		if err := spoil(l); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {
 			results, _, err := l.Record(t.Context(), entry(1))
-			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, name) {
-				t.Errorf("%s: got results %+v, error %v, want no error, Status = %q and Message with %q", name, results, err, ledger.Failed, name)
+			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, message) {
+				t.Errorf("got results %+v, error %v, want the status %s and the message %q", results, err, ledger.Failed, message)
 			}
 		})
 	}
 }
 
-// Record waits for a writer with the lock, but not forever.
+// If another writer holds the lock too long, the result has the status failed.
 func TestRecordWaitsForALockedLedger(t *testing.T) {
-	l := at(t, "")
+	l := ledgerWith(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
 	if err != nil {
 		t.Fatal(err)
@@ -205,13 +206,13 @@ func TestRecordWaitsForALockedLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf(`got %+v, want Status = %q and Message with "other writers have held it"`, r, ledger.Failed)
+			t.Errorf(`got the results %+v, want the status %s and the message "other writers have held it"`, r, ledger.Failed)
 		}
 	})
 }
 
-// An entry is one JSON object of strings, of at most 8 MiB.
-func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
+// Decode refuses a text that is not one JSON object, or has more than 8 MiB.
+func TestDecodeRefusesOtherTextsThanOneObject(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "standard input is empty",
 		" \n\t":                          "standard input is empty",
@@ -225,11 +226,11 @@ func TestDecodeAcceptsOneObjectOfStrings(t *testing.T) {
 		strings.Repeat(" ", 8<<20) + "{": "more than 8 MiB",
 	} {
 		if _, err := ledger.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.20q: got %v, want %s", text, err, want)
+			t.Errorf("Decode(%.20q): got error %v, want %q", text, err, want)
 		}
 	}
 	if _, err := ledger.Decode(broken{}); !errors.Is(err, errBroken) {
-		t.Errorf("a reader that fails gives %v, want %v", err, errBroken)
+		t.Errorf("Decode from a reader that fails: got error %v, want %v", err, errBroken)
 	}
 }
 
