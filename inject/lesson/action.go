@@ -85,8 +85,8 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// Act returns the lesson after an action; l does not change. Activation approves the present text.
-// Pause and Retire keep the state before them, which Resume and Restore return.
+// Act returns the lesson after an action; l does not change. Approve and StartTrial approve the present text.
+// Pause and Retire keep the previous state, to which Resume and Restore return.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// deactivate sets an inactive state, and keeps the present state, to which resume and restore return. The
+// deactivate sets an inactive state, and keeps the previous state, to which resume and restore return. The
 // retirement of a paused lesson keeps the state before the pause as well.
 func (l *Lesson) deactivate(to State) {
 	if l.State == to {
@@ -176,7 +176,7 @@ func (l *Lesson) resume() {
 	l.Former = ""
 }
 
-// approved returns a former state, or quarantined if the text has changed since its approval.
+// approved returns a former state, or Quarantined if the state needs an approval that the present text lacks.
 func (l *Lesson) approved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval

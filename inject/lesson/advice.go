@@ -58,7 +58,8 @@ func oneLine(s string) string {
 }
 
 // Lines returns the lines of the advice without blank lines and code fences. The lines with their line
-// feeds have at most maxBytes bytes. A longer advice is cut after a sentence.
+// feeds have at most maxBytes bytes. A longer advice is cut after a sentence or an item, or after a word if
+// no sentence fits.
 func (t *Text) Lines(maxBytes int) []string {
 	kept, ends := t.lines, t.ends
 	used := 0
@@ -83,8 +84,8 @@ func (t *Text) Lines(maxBytes int) []string {
 	return kept
 }
 
-// unwrap drops blank lines and fence markers. ends reports the lines that end a paragraph or an
-// item.
+// unwrap drops blank lines and fence markers. ends reports, for each kept line, whether a paragraph or an
+// item ends with the line.
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)

@@ -40,7 +40,7 @@ type compiled struct {
 	superseders []*Lesson
 }
 
-// ownedPhrase is a phrase with its lessons.
+// ownedPhrase is a phrase with the lessons that have the phrase.
 type ownedPhrase struct {
 	phrase phrase
 	owners []owner
@@ -57,7 +57,7 @@ type role uint8
 const (
 	roleKeyword role = iota // searched in words and error texts
 	roleError               // searched in error texts only
-	roleVeto                // searched in both; silences the lesson
+	roleVeto                // searched in both; a match prevents the lesson from firing
 )
 
 // NewBook compiles lessons. Expired, superseded and inactive lessons are listed and never match. Of
@@ -75,8 +75,8 @@ func (b *Book) With(lessons []*Lesson) *Book {
 	return next
 }
 
-// And returns an uncompiled book with one more lesson, for checks only. The cost does not depend on
-// the size of the book.
+// And returns an uncompiled book with one more lesson, for checks only. The new book reuses the index of the
+// triggers, which is the expensive part of a check.
 func (b *Book) And(l *Lesson) *Book {
 	next := b.With(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })

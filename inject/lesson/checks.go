@@ -21,9 +21,7 @@ const (
 	Warning Severity = "warning"
 )
 
-// Finding is the result of a check. The code is a code of AIP-11, or the name of the check:
-// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice, unread_field,
-// unknown_kind, caution_title.
+// Finding is the result of a check. The code is a code of AIP-11, or one of the codes below.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -42,7 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes of checks outside of AIP-11, which are always warnings.
+// Codes of checks outside of AIP-11. The findings are warnings, except an unknown kind in a program's lesson,
+// which is an error.
 const (
 	codeContradiction Code = "contradiction"
 	codeDead          Code = "dead_keyword"
@@ -67,7 +66,7 @@ type Checks struct {
 	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
 }
 
-// Bounds of the findings about captured sessions.
+// Limits of the findings about captured sessions.
 const (
 	broadShare    = 0.6 // a trigger that matches more than this share of the sessions is broad
 	broadSessions = 20  // number of sessions below which no trigger is broad
@@ -125,7 +124,8 @@ func finding(l *Lesson, s Severity, code Code, field, format string, args ...any
 	}
 }
 
-// severityFor returns the severity of an act that is permitted to people only.
+// severityFor returns the severity of a finding that is a warning in a person's lesson, and an error in a
+// program's lesson.
 func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
@@ -141,18 +141,17 @@ func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	out = append(out, Suspicious(l)...)
 	out = append(out, c.secrets(l)...)
 	out = append(out, c.evidence(l)...)
-	out = append(out, ancestry(l, b)...)
+	out = append(out, supersessionFindings(l, b)...)
 	out = append(out, dead(l)...)
 	out = append(out, selfMatch(l)...)
 	if !c.Now.IsZero() && l.ExpiredAt(c.Now) {
 		out = append(out, finding(l, Warning, CodeExpired, "expires_at",
 			"the lesson expired at %s and is not used any more; move it to _archive, or set another date", stamp(l.ExpiresAt)))
 	}
-	return append(out, appearance(l)...)
+	return append(out, fileFindings(l)...)
 }
 
-// broad finds triggers that would match everywhere, including triggers that are ignored for this
-// reason.
+// broad finds empty triggers, stop words and short phrases.
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
@@ -249,8 +248,8 @@ func (c Checks) evidence(l *Lesson) []Finding {
 		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
 }
 
-// ancestry checks the superseded lessons.
-func ancestry(l *Lesson, b *Book) []Finding {
+// supersessionFindings checks the slugs that a lesson supersedes.
+func supersessionFindings(l *Lesson, b *Book) []Finding {
 	if len(l.Supersedes) == 0 {
 		return nil
 	}
@@ -267,8 +266,8 @@ func ancestry(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// appearance finds oddities in a valid file.
-func appearance(l *Lesson) []Finding {
+// fileFindings checks the file name, the title of a caution, and the advice.
+func fileFindings(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
 	if l.Path != "" && base != l.Slug && slugFromPath(l.Path) != l.Slug && base != "LESSON" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// overlaps maps triggers to the lessons with the trigger.
+// overlaps has, by trigger, the claims of the lessons with the trigger.
 type overlaps map[string][]*claim
 
 // claim is a lesson with the order in its title.

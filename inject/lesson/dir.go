@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// The bounds of a bank directory: deeper or larger is a mistake (a link to a home directory), not a
-// bank.
+// Limits of a bank directory. A deeper or larger directory is a mistake, such as a link to a home directory.
 const (
 	maxDirDepth = 6
 	maxFiles    = 50_000
@@ -92,8 +91,8 @@ type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
 	files    int
-	digest   hash.Hash // of all facts that reveal a change without reading the files
-	row      []byte    // facts of one file, for the digest
+	digest   hash.Hash // of the names, sizes, times and modes of the files, which change with the texts
+	row      []byte    // name, size, times and mode of one file, for the digest
 	problems []Problem // unreadable folders and links
 	folders  []string  // paths of the walked folders
 	roots    []root    // the directory and the symbolic links in it
@@ -139,7 +138,7 @@ func (l *listing) file(name string, info fs.FileInfo) {
 	l.visit(l, name, info)
 }
 
-// version returns a hash over the names and facts of the files.
+// version returns a hash over the names, sizes, times and modes of the files.
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists the lessons of a folder and its subfolders, following links as a Kubernetes volume

@@ -22,7 +22,7 @@ type Explanation struct {
 	Lesson *Lesson
 	Fires  bool
 	By     []Cause  // matching triggers
-	Not    []string // reasons against a match, with the remedies
+	Not    []string // reasons against a match
 }
 
 // Explain returns an explanation for every lesson with a trigger in the query, by slug. The result
@@ -48,7 +48,8 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// causes collects the triggers in the query, and reports whether any exists, even at a wrong place.
+// causes collects the triggers that occur in the query, and reports whether any occurs, also an error pattern
+// that occurs only in the words.
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
@@ -92,7 +93,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	return true
 }
 
-// kinds collects the error kinds in the query.
+// kinds collects the error kinds of the lesson that occur in the query.
 func (e *Explanation) kinds(q *Query) {
 	c := compiled{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {

@@ -60,7 +60,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem is the result of a load of the bank for one unusable file.
+// Problem describes a file of a bank whose text is not in effect, or only in part.
 type Problem struct {
 	Path   string `json:"path"`
 	Slug   string `json:"slug,omitempty"`

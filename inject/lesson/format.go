@@ -86,18 +86,19 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify parses a written file and compares the result. Editing an approved text may deactivate an
-// active lesson; activating a lesson without an approval of the text is an error.
-func verify(l *Lesson, raw string, inForce bool) error {
+// verify parses a written file and compares the result with the lesson. wasActive reports whether the lesson
+// was active before the edit: an edit of an approved text may deactivate the lesson. Activating a lesson
+// without an approval of the text is an error.
+func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
 		return faults
 	}
 	if got.State == Quarantined && l.State.Fires() {
-		if !inForce && got.needsReview() {
+		if !wasActive && got.needsReview() {
 			return Refusal(Suspicious(got))
 		}
-		if !inForce {
+		if !wasActive {
 			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
 		}
 		l = l.Clone()

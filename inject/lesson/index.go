@@ -23,8 +23,8 @@ const (
 // the lesson's file are the author's initial values.
 type Counts struct{ Success, Failure int }
 
-// Index writes the table of a book: slug, title, outcome, confidence, success_count, failure_count;
-// by slug. counts may be nil: then the columns are zero.
+// Index returns the Markdown table of a book, with a row for each lesson, by slug. If counts is nil, all
+// counts are zero.
 func Index(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
 	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
@@ -39,8 +39,8 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts parses an index and returns its counts by slug. A writer without newer counts keeps
-// these.
+// IndexCounts returns the counts of an index by slug. A writer without newer counts writes these counts
+// again.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -76,7 +76,7 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Actions of events that the counts of a lesson cause.
+// Actions of events that are caused by the measured effect of a lesson.
 const (
 	BecameCaution = "caution" // from advice to caution
 	BecameAdvice  = "advice"  // from caution to advice

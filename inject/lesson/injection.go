@@ -46,7 +46,7 @@ func Suspicious(l *Lesson) []Finding {
 	return out
 }
 
-// scan returns the kinds of suspicious text, each once.
+// scan returns a message for each kind of suspicious text in s.
 func scan(s string) []string {
 	var out []string
 	if strings.ContainsAny(s, "\x1b\u009b\u009d") {

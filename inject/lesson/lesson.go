@@ -7,10 +7,10 @@ import (
 	"precept/detect"
 )
 
-// State is the state of a lesson, set by a person, the gate or the chooser.
+// State is the state of a lesson.
 type State string
 
-// The states, in the order a lesson goes through them.
+// The states.
 const (
 	Candidate   State = "candidate"
 	Quarantined State = "quarantined"
@@ -30,8 +30,8 @@ func (s State) Valid() bool {
 	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// Fires reports whether a lesson in this state may match. A benched lesson matches, because the
-// chooser probes benched lessons.
+// Fires reports whether a lesson in this state may match. A benched lesson matches, because the bandit shows
+// a benched lesson now and then to measure its effect.
 func (s State) Fires() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
@@ -89,8 +89,8 @@ func (s Scope) admits(q *Query) bool {
 // defaults.
 type TrialPlan struct {
 	Epsilon float64   // share of withheld picks (0.5)
-	Until   float64   // half-width of the interval, in units of reward, at which the trial ends; 0: a person ends the trial
-	Picks   int64     // planned trial: number of rewarded picks at the evaluation; 0: not planned
+	Until   float64   // half-width of the interval of the effect at which the trial ends; 0: a person ends the trial
+	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0: the trial is not planned
 	Started time.Time // planned trial: start; a lesson may have several trials
 	Outcome string    // planned trial on an outcome of the traffic (trial.Outcome); empty: on the reward
 }
@@ -109,7 +109,7 @@ type Lesson struct {
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // active in a person's file
 	Former                     State     // state before a pause or a retirement; empty in other states
-	BeforePause                State     // lesson that was paused when it was retired: state before the pause
+	BeforePause                State     // state before the pause of a lesson that was retired while paused; otherwise empty
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
 	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0: none

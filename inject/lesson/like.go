@@ -10,7 +10,8 @@ import (
 	"precept/inject/request"
 )
 
-// Weights of a score, chosen by measurements on testdata/likeness.tsv.
+// Weights and limits of a score, chosen by measurements on testdata/likeness.tsv. A score compares a lesson
+// with a window, which is a sentence or a line of a text.
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
@@ -20,8 +21,8 @@ const (
 	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
 	commonWeight      = 2.31 // weight of a common word: words with at most this weight have no related stems
 
-	minLike         = 0.55 // least score of a match, whatever the threshold
-	rareInformation = 4.3  // sum of the weights from which a lower score suffices
+	minLike         = 0.55 // least score of a match, before the changes of likeBounds
+	rareInformation = 4.3  // least sum of the weights of the shared stems for forRare
 	rarePhrase      = 4.5  // least weight of a related phrase that suffices alone: a phrase of 1% of the sessions
 	freeWindows     = 4    // number of windows up to which perDoubling adds nothing
 )

@@ -40,9 +40,8 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 // frequentKind is the share of the captured sessions above which a kind of error says too little.
 const frequentKind = 0.05
 
-// ofKind returns the lesson whose error patterns have the kind of an error in another wording, and
-// that has a word of the error in its title, description or keywords: of several lessons, the lesson
-// with most of these words.
+// ofKind returns the lesson that has an error pattern of the same kind as an error, and a word of the error in
+// its title, description or keywords. Of several lessons, ofKind returns the lesson with most of these words.
 func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
@@ -68,8 +67,8 @@ func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// ofRequest returns the lesson whose phrases have the kind of a request in other words, and that shares a
-// stem or a related stem with the sentence of the request: of several lessons, the lesson that shares most.
+// ofRequest returns the lesson that has phrases of the same kind as a request, and shares a stem or a related
+// stem with the sentence of the request. Of several lessons, ofRequest returns the lesson that shares most.
 func (x *likeIndex) ofRequest(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.requests) == 0 {
 		return best, false

@@ -19,7 +19,7 @@ const (
 	MaxLikeSessions = 2000
 
 	maxTrafficWindows = 50_000
-	maxTrafficWords   = 64 // windows of one text
+	maxTextWindows    = 64 // windows of one text
 )
 
 // Traffic holds the words of captured sessions: the frequency of stems, and the windows from which
@@ -86,7 +86,7 @@ func (t *Traffic) Add(queries []Query) {
 			requests[k] = true
 		}
 		for text := range q.likeTexts {
-			left := maxTrafficWords
+			left := maxTextWindows
 			for w := range text.windows {
 				for _, s := range w.stems {
 					seen[s] = true

@@ -42,7 +42,7 @@ func (s *scratch) touch(n int32) *matchState {
 // inWords marks a phrase that was found in the user's words.
 const inWords = -1
 
-// recordPhrase records the text in which a phrase was found, once per lesson and text.
+// recordPhrase records the text in which a phrase was found.
 func (s *scratch) recordPhrase(id, where int32) {
 	if s.foundIn[id] == 0 {
 		s.phrases = append(s.phrases, id)

@@ -64,8 +64,8 @@ func readPhrase(s string, form Form) phrase {
 
 // touchesWord reports whether a letter or digit is next to one of the ends of a part of a text.
 func touchesWord(text []byte, from, to int) bool {
-	before, behind := around(text, from, to)
-	return before != signKind || behind != signKind
+	before, after := around(text, from, to)
+	return before != signKind || after != signKind
 }
 
 // holdsLiteralStar reports whether a phrase holds a * that is a literal in the AIP-11 form.
@@ -99,13 +99,13 @@ func (p *phrase) fires() bool {
 // endsAt reports whether text contains the phrase with its longest piece ending before end. Tried
 // places are subtracted from left.
 func (p *phrase) endsAt(text []byte, end int, left *int) bool {
-	return p.matchBefore(text, end-len(p.pieces[p.longest]), left) && p.matchBehind(text, end, left)
+	return p.matchBefore(text, end-len(p.pieces[p.longest]), left) && p.matchAfter(text, end, left)
 }
 
-// matchBehind compares the pieces after the longest piece. Each is matched at its first place within the
+// matchAfter compares the pieces after the longest piece. Each is matched at its first place within the
 // star's run, which leaves most room for the rest, so no place is tried twice. Only the last piece
 // may require a boundary, and is matched at the first place with the boundary.
-func (p *phrase) matchBehind(text []byte, at int, left *int) bool {
+func (p *phrase) matchAfter(text []byte, at int, left *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		for run := 0; ; run++ {
@@ -124,7 +124,7 @@ func (p *phrase) matchBehind(text []byte, at int, left *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
-// matchBefore compares the pieces before the longest piece, as matchBehind compares the pieces after the
+// matchBefore compares the pieces before the longest piece, as matchAfter compares the pieces after the
 // longest piece.
 func (p *phrase) matchBefore(text []byte, at int, left *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {

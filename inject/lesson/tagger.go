@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Tagger adds tags to a turn whose words match (tags in the configuration). The words are phrases
-// like a lesson's keywords.
+// Tagger adds the tags of the configuration (tags) to a query whose texts match the phrases of a tag. The
+// phrases are like a lesson's keywords.
 type Tagger struct{ book *Book }
 
-// NewTagger compiles rules: words by tag.
+// NewTagger returns a Tagger with the phrases of each tag.
 func NewTagger(rules map[string][]string) *Tagger {
 	lessons := make([]*Lesson, 0, len(rules))
 	for _, tag := range slices.Sorted(maps.Keys(rules)) {
@@ -18,7 +18,7 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags of the user's words to the turn, and the tags of an error text to this text. A
+// Tag adds the tags of the user's words to the query, and the tags of an error text to this text. A
 // nil Tagger adds none.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {

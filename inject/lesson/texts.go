@@ -93,7 +93,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keep keeps the state of unread files and folders, and marks their problems.
+// keep keeps the entries of unread files and folders, and sets Kept in their problems.
 func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	unread = slices.Clone(unread)
 	for i := range unread {
@@ -165,7 +165,7 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unread)
-	owner := map[string]string{}
+	pathOf := map[string]string{} // by slug
 	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
 		e := t.entries[name]
 		if len(e.faults) > 0 {
@@ -178,12 +178,12 @@ func (t *Texts) assemble() {
 		if e.lesson == nil {
 			continue
 		}
-		if first, taken := owner[e.lesson.Slug]; taken {
+		if first, taken := pathOf[e.lesson.Slug]; taken {
 			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
 				fmt.Sprintf("the slug %q is already taken by %s, which stays in effect; give this lesson another slug", e.lesson.Slug, first)))
 			continue
 		}
-		owner[e.lesson.Slug] = e.path
+		pathOf[e.lesson.Slug] = e.path
 		if why := e.waitReason(); why != "" {
 			p := problem(e.lesson, CodeInvalid, "", "is quarantined, for "+why+"; correct it, or read it and approve it with --force")
 			p.Quarantined = true
@@ -202,8 +202,7 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// waitReason returns the reason why a person's file is inactive, empty if active or by a person's
-// decision.
+// waitReason returns the finding for which a person's file is quarantined, empty for another lesson.
 func (e *entry) waitReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":

@@ -27,8 +27,8 @@ const (
 type Watcher struct {
 	Poll     time.Duration // time between two polls: 1 s
 	Debounce time.Duration // time without a further change before the texts are read: 100 ms
-	// Events asks the kernel for reports of changes. False in a bubble of testing/synctest, which
-	// cannot wait for the kernel.
+	// Events asks the kernel for reports of changes. Keep Events false in a bubble of testing/synctest,
+	// which cannot wait for the kernel.
 	Events bool
 	// Polling is called once, with the reason, when the kernel does not report changes and every poll
 	// walks the directory; nil: not called.
