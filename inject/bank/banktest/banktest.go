@@ -122,7 +122,7 @@ func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	}
 }
 
-// personsText returns the text of a lesson that a person wrote.
+// personsText returns the text of a person's lesson.
 func personsText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {

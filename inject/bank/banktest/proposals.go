@@ -103,7 +103,7 @@ func gptme(t *testing.T, f *fixture) {
 	}
 }
 
-// claims tests that claimed counts, confidence, state, approval and scope of a proposal are ignored.
+// claims tests a proposal with claimed counts, confidence, state, approval and scope.
 func claims(t *testing.T, f *fixture) {
 	t.Helper()
 	text := string(personsText("bbb"))
@@ -130,8 +130,7 @@ func mustParse(t *testing.T, text string) *lesson.Lesson {
 	return l
 }
 
-// refusals tests that a proposal with a fault is refused with the code of the fault, and that a person can
-// approve a suspicious lesson with force.
+// refusals tests the codes of refused proposals, and the approval of a suspicious lesson with force.
 func refusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
