@@ -112,7 +112,7 @@ func hostName(host string) string {
 type role int
 
 const (
-	operator role = iota // everything
+	operator role = iota // changes and reads everything
 	viewer               // reads lessons and figures; changes nothing, and reads no conversations
 )
 
@@ -126,7 +126,7 @@ func (r role) String() string {
 
 const holderKey = "holder" // key of the echo context: the holder of the request's token
 
-// holder is the holder of a token: the digest and the role.
+// holder identifies the holder of a token by the digest of the token, with the role of the token.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role

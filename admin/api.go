@@ -19,7 +19,8 @@ func describe(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", description)
 }
 
-// answer sends value as JSON with status 200. A non-nil err is returned instead, for Server.fail.
+// answer sends value as JSON with status 200. A non-nil err is returned instead, for Server.fail; for
+// errComputing the header Retry-After is set.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
@@ -75,8 +76,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	case p.err != nil:
 		return p.err
 	case e.Format == "experiment" && !selectsDraws(q):
-		return echo.NewHTTPError(http.StatusBadRequest, "draws are selected by tenant, since, until and lesson: "+
-			"omit family, quality, agent and session for format=experiment")
+		return echo.NewHTTPError(http.StatusBadRequest, "format=experiment is selected by tenant, since, until and lesson: "+
+			"omit family, quality, agent and session")
 	case q.After != "":
 		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after")
 	}

@@ -66,15 +66,15 @@ func (s *Server) apiAct(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	done := map[string]any{}
+	response := map[string]any{}
 	if cost != nil {
-		p.Picks, p.Outcome, done["forecast"] = cost.Picks, cost.Outcome, cost
+		p.Picks, p.Outcome, response["forecast"] = cost.Picks, cost.Outcome, cost
 	}
 	if err := p.Validate(); err != nil {
 		return badRequest(err.Error())
 	}
 	if b.DryRun {
-		return answer(c, done, nil)
+		return answer(c, response, nil)
 	}
 	l, err := s.options.Write.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, holderOf(c).String())
 	switch {
@@ -83,8 +83,8 @@ func (s *Server) apiAct(c echo.Context) error {
 	case err != nil:
 		return echo.NewHTTPError(http.StatusConflict, "the lesson is unchanged: "+err.Error())
 	}
-	done["slug"], done["state"], done["content_hash"] = l.Slug, l.State, l.ContentHash
-	return answer(c, done, nil)
+	response["slug"], response["state"], response["content_hash"] = l.Slug, l.State, l.ContentHash
+	return answer(c, response, nil)
 }
 
 // forecast returns the cost of a planned trial; nil for an unplanned trial.

@@ -14,7 +14,8 @@ import (
 )
 
 // transcript returns the part of a session's transcript that a request asks for; the query key from is the
-// number of exchanges before the part. The first part has the lessons near the session, too.
+// number of exchanges before the part. The first part also has the lessons that nearly
+// matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -98,7 +99,7 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased empties the caches that may hold deleted sessions. Every deletion calls Erased, whether it comes
+// Erased empties the cache of sessions, which may hold deleted sessions. Every deletion calls Erased, whether it comes
 // from the dashboard, from another replica or from the retention.
 func (s *Server) Erased() { s.recent.clear() }
 

@@ -14,6 +14,15 @@
 // alone. gomponents accepts any address: the frame (Link, With, lesson, session) makes every href,
 // src and action from a path of this server with escaped parts.
 //
+// # Words
+//
+// docs/ARCHITECTURE.md defines the words of the experiment: lesson, pick, coin, holdout, control, run, verdict. A
+// report.Row has the measurements of one arm, that is one text of a lesson. On pages and in the query key arm, the
+// arms are the two compared groups of sessions: injected and withheld for one lesson, treated and control for all
+// lessons together. A survey has figures that are read from the stored sessions, a scan the rules files in captured
+// sessions. A facet is a list of values with counts that filters the list of sessions. A saved view is a named filter
+// of this list. A tone is the CSS class of a good, bad or doubtful value.
+//
 // # How to add a page
 //
 // A page is a file page_NAME.go that reads from top to bottom: the data, the handler, which ends in
@@ -22,7 +31,7 @@
 //
 // and the method html, which renders the page's main part; and a line in dashboard (routes.go) with
 // the route and the place in the navigation. Parts of a page (lesson_*.go, session_*.go) take their
-// data as arguments. Questions to the store are in archive.go, for pages and /api alike. A handler
+// data as arguments. archive.go and session_query.go query the store, for pages and /api alike. A handler
 // returns errors, and faults.go answers them. html gets the frame: f.Link("/path") keeps the
 // tenant, f.With("key", "value") is the present page with another query.
 //

@@ -9,11 +9,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// errorResponse returns err as an HTTP error. Any other error becomes status 500 with a fixed text, and
+// errorResponse returns err if err is an HTTP error. Any other error becomes status 500 with a fixed text, and
 // keeps err as Internal for the log.
 func errorResponse(err error) *echo.HTTPError {
-	if foreseen, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return foreseen
+	if httpError, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return httpError
 	}
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
@@ -27,7 +27,7 @@ func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	return echo.NewHTTPError(response.Code, response.Message)
 }
 
-// sentence returns the text of an error for people.
+// sentence returns the text of an error as a sentence, with a capital letter and a full stop.
 func sentence(err *echo.HTTPError) string {
 	text := fmt.Sprint(err.Message)
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."

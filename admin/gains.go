@@ -61,8 +61,8 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 		costs(f, &lately, p, m)...)
 }
 
-// costs returns the cost of lessons in the week, in tokens and money, and the state of the
-// provider's prompt cache.
+// costs returns the cost of lessons in the week, in tokens and money, and the share of
+// input tokens from the provider's prompt cache.
 func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }

@@ -90,25 +90,25 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// tried holds the backtest of a lesson on captured sessions. The zero value is a backtest that was not
+// backtestView holds the backtest of a lesson on captured sessions. The zero value is a backtest that was not
 // requested.
-type tried struct {
+type backtestView struct {
 	result *backtest.Result // nil: not requested, or failed
 	note   string           // reason for a failed backtest
 }
 
 // runBacktest searches the captured sessions of a tenant for sessions in which the lesson would have fired.
-func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) tried {
+func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) backtestView {
 	b, err := survey.Backtest(ctx, tenant, l)
 	if err != nil {
-		return tried{note: "The captured sessions cannot be read: " + err.Error() + "."}
+		return backtestView{note: "The captured sessions cannot be read: " + err.Error() + "."}
 	}
-	return tried{result: &b}
+	return backtestView{result: &b}
 }
 
 // short returns the result as a sentence. Without a result it returns a link to href, which requests the
 // backtest.
-func (x *tried) short(href string) g.Node {
+func (x *backtestView) short(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:
 		words := some(b.Words, h.Span, func(w backtest.Word) g.Node {
@@ -124,7 +124,7 @@ func (x *tried) short(href string) g.Node {
 
 // whole returns the result with the words that fired, examples, and the sessions in which the lesson nearly
 // fired.
-func (x *tried) whole(f frame) g.Node {
+func (x *backtestView) whole(f frame) g.Node {
 	b := x.result
 	if b == nil {
 		return x.short(f.With("backtest", "1") + "#trigger")
@@ -186,7 +186,7 @@ func firedIn(b *backtest.Result) g.Node {
 	}
 }
 
-// wordsTable counts sessions by word.
+// wordsTable returns a table of the number of sessions by word.
 func wordsTable(name, head string, list []backtest.Word) g.Node {
 	return grid(labelled(name), columns(words(head), numbers("Sessions")), some(list, lastRow, func(w backtest.Word) g.Node {
 		return h.Tr(rowHead(quoted(w.Word)), numberCells(count(w.Sessions)))

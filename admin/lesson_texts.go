@@ -109,9 +109,9 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// facetList returns the non-empty fields of a lesson's trigger; never is the text for a trigger without
+// triggerList returns the non-empty fields of a lesson's trigger; never is the text for a trigger without
 // fields.
-func facetList(l *lesson.Lesson, never string) g.Node {
+func triggerList(l *lesson.Lesson, never string) g.Node {
 	one := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
 	}

@@ -12,8 +12,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// entryPage is the login page.
-type entryPage struct {
+// loginPage is the login page.
+type loginPage struct {
 	Reason string // reason for the login page; empty: none
 	Next   string // path to open after the login
 	Reload bool   // the page requests Next at once
@@ -61,7 +61,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	if !wantsHTML(r) {
 		return err
 	}
-	p := entryPage{Reason: reason}
+	p := loginPage{Reason: reason}
 	switch {
 	case r.URL.Path == "/login":
 		p.Next = c.FormValue("next")
@@ -80,7 +80,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		return s.render(c, http.StatusOK, entryPage{}.html())
+		return s.render(c, http.StatusOK, loginPage{}.html())
 	}
 	h, ok := s.access.Load().byToken(token)
 	if !ok {
@@ -123,7 +123,7 @@ func remoteIP(r *http.Request) netip.Addr {
 }
 
 // html returns the login page.
-func (p entryPage) html() g.Node {
+func (p loginPage) html() g.Node {
 	return document("precept: log in", g.If(p.Reload, h.Meta(g.Attr("http-equiv", "refresh"), h.Content("0"))),
 		h.Main(
 			h.Class("login"),

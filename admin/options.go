@@ -73,7 +73,7 @@ type Access struct {
 	PublicMetrics bool     // /metrics without a token
 }
 
-// errNoToken is the error of an Access without a token, or with a guessable token.
+// errNoToken is the error of an Access without a token, or with an empty token.
 var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // Query selects a report.
@@ -126,7 +126,7 @@ type Keeper interface {
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
-// ErrNoLesson is the error of a Keeper for an unknown slug.
+// ErrNoLesson is the error of a Keeper or a Library for an unknown slug.
 var ErrNoLesson = errors.New("unknown lesson")
 
 // Archive reads stored sessions and samples. Each call reads a bounded part of the store.

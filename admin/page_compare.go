@@ -21,9 +21,8 @@ type compareView struct {
 }
 
 // readComparison returns the comparison that a request asks for. The filters of the list of sessions
-// select the sessions. first is the longest wait for the first reading of the sessions; 0: no limit. old
-// reports that newer sessions are being read.
-func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparison, old bool, err error) {
+// select the sessions. maxWait and old are those of recentOf.
+func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
 		return x, false, err
@@ -36,7 +35,7 @@ func (s *Server) readComparison(c echo.Context, first time.Duration) (x Comparis
 	if by == "" {
 		by = "agent"
 	}
-	recent, old, err := s.recentOf(c, &q, first)
+	recent, old, err := s.recentOf(c, &q, maxWait)
 	if err != nil {
 		return x, old, err
 	}

@@ -31,7 +31,7 @@ type lessonView struct {
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens of the lesson's sessions
 	stored   stored
-	tried    tried
+	backtest backtestView
 }
 
 // eventsRead is the number of audit log events that are searched for a lesson.
@@ -61,7 +61,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		readOlderTexts(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
 	}
 	if c.QueryParam("backtest") != "" && v.lesson != nil {
-		v.tried = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
+		v.backtest = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
 	}
 	return s.show(c, pageContent{
 		Title: v.title(), Main: v.html, Head: charts(), Live: r.asOf.Old || v.stored.old, Counted: r.asOf, Problem: r.problem,
@@ -196,7 +196,7 @@ func (v *lessonView) trigger(f frame) g.Node {
 	return section(
 		"trigger", "Triggers",
 		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
-		facetList(v.lesson, "The lesson has no words, tags or errors as triggers."),
-		v.tried.whole(f),
+		triggerList(v.lesson, "The lesson has no words, tags or errors as triggers."),
+		v.backtest.whole(f),
 	)
 }

@@ -27,7 +27,7 @@ type queueItem struct {
 	base     *lesson.Lesson // lesson that this lesson replaces; nil: none
 	findings []lesson.Finding
 	sessions map[string]*store.SessionItem // stored sessions of the evidence, by Evidence.Ref
-	tried    tried
+	backtest backtestView
 }
 
 // queueRows is the number of lessons of the queue that a page shows.
@@ -65,7 +65,7 @@ func (s *Server) queuePage(c echo.Context) error {
 			}
 		}
 		if c.QueryParam("backtest") == l.Slug {
-			item.tried = runBacktest(c.Request().Context(), s.options.Read.Survey, q.Tenant, l)
+			item.backtest = runBacktest(c.Request().Context(), s.options.Read.Survey, q.Tenant, l)
 		}
 		v.items = append(v.items, item)
 	}
@@ -165,10 +165,10 @@ func (x *queueItem) grounds(f frame) g.Node {
 	}
 	slug := x.lesson.Slug
 	return h.Div(
-		h.H3(g.Text("Triggers")), facetList(x.lesson, "The lesson has no triggers."),
+		h.H3(g.Text("Triggers")), triggerList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), x.evidenceList(f),
-		h.H3(g.Text("Backtest")), x.tried.short(f.With("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
+		h.H3(g.Text("Backtest")), x.backtest.short(f.With("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
 	)
 }
 

@@ -20,7 +20,7 @@ type runView struct {
 // readRun returns the run that a request asks for.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
-	s.price(run.Sessions)
+	s.setCosts(run.Sessions)
 	return run, storeFault(err)
 }
 

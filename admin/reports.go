@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the workers that compute reports, surveys, scans and facets for all pages. Each runs until
-// its context ends. Without the workers, each page computes these values itself.
+// Workers returns the workers that compute reports, surveys and scans and read recent sessions for all pages.
+// Each runs until its context ends. Without the workers, each page computes these values itself.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
@@ -21,7 +21,7 @@ func (s *Server) Workers() []func(context.Context) error {
 }
 
 // makeCaches sets the caches of the values that pages share. A report whose computation took the time t is
-// served for 10 t, a survey or a scan, which read the store, for 100 t, within upper bounds. Small reports
+// served for 10 t, recent sessions for 20 t, a survey or a scan for 100 t, within upper bounds. Small reports
 // are therefore recent, and the computations take a small part of a core.
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,

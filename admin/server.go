@@ -93,7 +93,7 @@ func (s *Server) withBase(page []byte) []byte {
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
-// withoutBase returns the path and query of a URL without the base path.
+// withoutBase returns a URL without the base path; a URL without the base path is returned unchanged.
 func (s *Server) withoutBase(u *url.URL) *url.URL {
 	path, ok := strings.CutPrefix(u.Path, s.options.Address.Base)
 	if s.options.Address.Base == "" || !ok || path != "" && path[0] != '/' {

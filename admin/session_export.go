@@ -42,7 +42,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 	for {
 		l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
-		s.price(l.Sessions)
+		s.setCosts(l.Sessions)
 		if err == nil {
 			err = write(l.Sessions)
 		}

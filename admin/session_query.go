@@ -43,8 +43,8 @@ func (p *params) zone() *time.Location {
 	return time.UTC
 }
 
-// between returns the bounds of the query's time range, from range or from since and until.
-func (p *params) between(now time.Time) (since, until time.Time) {
+// timeBounds returns the bounds of the time range of the query, which has the key range, or since and until.
+func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	zone := p.zone()
 	since, until = p.timeIn("since", zone), p.timeIn("until", zone)
 	keys := make([]string, 0, len(timeRanges()))
@@ -82,7 +82,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
 		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
 	}
-	q.Since, q.Until = p.between(s.options.Now())
+	q.Since, q.Until = p.timeBounds(s.options.Now())
 	return q, p.err
 }
 
@@ -99,12 +99,12 @@ func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, 
 			l.Sessions[i].Task = ""
 		}
 	}
-	s.price(l.Sessions)
+	s.setCosts(l.Sessions)
 	return q, l, storeFault(err)
 }
 
-// price sets the costs of sessions.
-func (s *Server) price(list []store.SessionItem) {
+// setCosts sets the costs of sessions.
+func (s *Server) setCosts(list []store.SessionItem) {
 	prices := s.options.Program.Prices()
 	for i := range list {
 		list[i].Cost = prices.cost(&list[i])
@@ -129,9 +129,9 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 }
 
 // recentOf returns the sessions for the facets and comparisons of a request. If no page has read the sessions
-// yet, recentOf waits for the read, at most maxWait; 0 is no limit. stale reports that a newer read is under
+// yet, recentOf waits for the read, at most maxWait; 0 is no limit. old reports that a newer read is under
 // way.
-func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, stale bool, err error) {
+func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
 		p := params{c: c}
@@ -141,13 +141,13 @@ func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Du
 	return s.recent.get(c.Request().Context(), k, maxWait)
 }
 
-// facets returns the facets of a query; maxWait and stale are those of recentOf.
-func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, stale bool, err error) {
-	r, stale, err := s.recentOf(c, q, maxWait)
+// facets returns the facets of a query; maxWait and old are those of recentOf.
+func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, old bool, err error) {
+	r, old, err := s.recentOf(c, q, maxWait)
 	if err != nil {
-		return f, stale, err
+		return f, old, err
 	}
-	return r.Facets(q), stale, nil
+	return r.Facets(q), old, nil
 }
 
 // apiFacets answers GET /api/facets.

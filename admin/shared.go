@@ -28,7 +28,7 @@ type sharedCache[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	life    context.Context // context of the worker; nil while no worker runs
-	erased  int             // number of calls of clear
+	clears  int             // number of calls of clear
 	pending int             // number of flights that wait for single or compute
 	values  map[K]*cachedValue[V]
 }
@@ -58,16 +58,15 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 }
 
 // get returns the value of a key. old reports that a newer value is being computed. For a key without a
-// value, get waits at most for the duration first, or without a limit if first is 0. After the duration first
-// the error is errComputing.
-func (s *sharedCache[K, V]) get(ctx context.Context, key K, first time.Duration) (v V, old bool, err error) {
+// value, get waits for at most maxWait, or without a limit if maxWait is 0, and then returns errComputing.
+func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
 		s.mu.Unlock()
 		v, err = s.compute(ctx, key)
 		return v, false, err
 	}
-	previous, limit := cachedValue[V]{err: errComputing}, first
+	previous, limit := cachedValue[V]{err: errComputing}, maxWait
 	if x := s.values[key]; x != nil {
 		x.asked = s.now()
 		previous, limit = *x, patience
@@ -131,12 +130,12 @@ func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{made: s.now(), pinned: pin}
 	s.mu.Lock()
-	erased := s.erased
+	clears := s.clears
 	s.mu.Unlock()
 	x.value, x.err = s.attempt(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.erased != erased { // the value may contain erased data
+	if s.clears != clears { // the value may contain erased data
 		return cachedValue[V]{err: errComputing}
 	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
@@ -181,16 +180,16 @@ func (s *sharedCache[K, V]) evict() {
 func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erased++
+	s.clears++
 	clear(s.values)
 }
 
-// run is the worker: it computes the value of first and recomputes stored values until ctx ends.
+// run is the worker: it computes the value of pinnedKey and recomputes stored values until ctx ends.
 // run returns after the running computation has ended.
-func (s *sharedCache[K, V]) run(ctx context.Context, first K) error {
+func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
 	s.life = ctx
-	s.startFlight(first, true) //nolint:contextcheck // the life of the worker is ctx
+	s.startFlight(pinnedKey, true) //nolint:contextcheck // the life of the worker is ctx
 	s.mu.Unlock()
 	round := time.NewTicker(renewEvery)
 	defer round.Stop()

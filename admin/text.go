@@ -86,7 +86,7 @@ func fixed(x *float64, digits int) string {
 	return strconv.FormatFloat(*x, 'f', digits, 64)
 }
 
-// points writes an effect in points of reward: 0.05 is +5.0.
+// points formats an effect in points of reward: 0.05 is +5.0.
 func points(x *float64) string {
 	if x == nil {
 		return none
@@ -94,7 +94,7 @@ func points(x *float64) string {
 	return withSign(report.Points(*x), 1)
 }
 
-// signed writes a number of sessions.
+// signed formats a number of sessions with its sign; a number that is rounded to 0 has none.
 func signed(x float64) string {
 	if text := withSign(x, 0); text != "+0" {
 		return text

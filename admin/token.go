@@ -26,8 +26,8 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 			return token, false, tighten(path)
 		}
 	}
-	if _, missing := os.Stat(path); err != nil && missing == nil {
-		return "", false, fmt.Errorf("read the admin token: %w; make it readable, or remove it to get a new one", err)
+	if _, statErr := os.Stat(path); err != nil && statErr == nil {
+		return "", false, fmt.Errorf("read the admin token: %w; make the file readable, or remove the file to get a new token", err)
 	}
 	if token, err = randomHex(random); err != nil {
 		return "", false, err

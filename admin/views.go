@@ -67,9 +67,9 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change reads the view with an id, applies change and writes the view. For the id "", change makes a new
-// view, with an id from random.
-func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, change func(*View)) (view View, err error) {
+// change reads the view with an id, applies edit and writes the view. For the id "", change makes a new view,
+// with an id from random.
+func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, edit func(*View)) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list, err := v.list(ctx, tenant)
@@ -91,7 +91,7 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 		}
 		view.ID = hex.EncodeToString(b[:])
 	}
-	change(&view)
+	edit(&view)
 	if err := view.check(); err != nil {
 		return view, err
 	}
