@@ -42,7 +42,7 @@ type Config struct {
 	DebugHeaders bool                `yaml:"debug_headers"`
 }
 
-// Admin is the admin listener.
+// Admin configures the admin listener and the prices of the dashboard.
 type Admin struct {
 	Listen       string   `yaml:"listen" restart:"yes"`
 	Tokens       []Secret `yaml:"tokens"`
@@ -79,7 +79,7 @@ type Key struct {
 	Roles       []string `yaml:"roles"`
 }
 
-// Store selects the storage of evidence and samples; see Config.StoreURL.
+// Store selects the store of sessions, samples and counters; see Config.StoreURL.
 type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
@@ -181,12 +181,12 @@ type ModelPrice struct {
 	Output float64 `yaml:"output" min:"0"`
 }
 
-// Rules is the measurement of sections of rules files.
+// Rules configures the measurement of sections of rules files.
 type Rules struct {
 	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
 
-// Hooks holds the secrets of the webhooks that report the ends of work.
+// Hooks holds the secrets of the webhooks of GitHub and GitLab.
 type Hooks struct {
 	GitHub []Hook `yaml:"github"`
 	GitLab []Hook `yaml:"gitlab"`
@@ -221,7 +221,7 @@ type Writ struct {
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger is the AGENT.md whose entries become lessons.
+// Ledger configures the AGENT.md file whose entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`
@@ -273,7 +273,7 @@ type Otel struct {
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header reads the headers, each written "Name: value".
+// Header returns the headers of each export; an entry of Headers is written "Name: value".
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

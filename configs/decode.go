@@ -105,7 +105,8 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// value sets v from one node. A key without a value (all children are comments) keeps its value.
+// value sets v from one node. A key without a value (all children are comments) keeps its
+// earlier value.
 func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return

@@ -33,7 +33,7 @@ debug_headers: maybe
 	_, err := Parse(Sources{FileName: "my.yaml", File: []byte(file), Env: env("PRECEPT_LOG_LEVEL", "loud")})
 	faults, ok := AsFaults(err)
 	if !ok {
-		t.Fatalf("no faults: %v", err)
+		t.Fatalf("got error %v, want Faults", err)
 	}
 	want := map[string]string{ // key: position, and a part of the message
 		"listen":              "my.yaml:1|host:port",
@@ -64,15 +64,15 @@ debug_headers: maybe
 			continue
 		}
 		if f.Source != source || !strings.Contains(f.Problem, piece) {
-			t.Errorf("%s: want %s and %q", f, source, piece)
+			t.Errorf("the fault is %s, want the source %s and a problem with %q", f, source, piece)
 		}
 		delete(want, f.Key)
 	}
 	for key := range want {
-		t.Errorf("%s was not reported", key)
+		t.Errorf("the key %s has no fault, want one", key)
 	}
 	if !twice {
-		t.Error("the repeated inject.k was not reported")
+		t.Error("the second inject.k has no fault, want one")
 	}
 	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
 		t.Errorf("the error begins %.60q, want \"16 faults in the configuration:\"", err)
@@ -82,34 +82,34 @@ debug_headers: maybe
 func TestInvalidValuesAreFaults(t *testing.T) {
 	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	cases := []struct{ name, file, want string }{ // want: key and a piece of the problem
-		{"no yaml", "a: [", "|is not YAML"},
+		{"invalid YAML", "a: [", "|is not YAML"},
 		{"tab", "inject:\n\tk: 3\n", "|indent with spaces"},
 		{"byte order mark", "\ufeffinject: {k: 30}", "inject.k|from 0 to 20"},
 		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "|more than one document"},
 		{"a list at the top", "- a\n", "|further keys"},
 		{"alias", "data_dir: &d ./data\nlessons: *d\n", "data_dir|anchor"},
-		{"port", "listen: 127.0.0.1:99999", "listen|port"},
+		{"port over the bound", "listen: 127.0.0.1:99999", "listen|port"},
 		{"same address", "listen: 127.0.0.1:8081", "admin.listen|data listener"},
 		{"exposed admin", "admin: {listen: '0.0.0.0:8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
 		{"exposed admin, no host", "admin: {listen: ':8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
-		{"self", "upstream: http://localhost:8080/v1", "upstream|own address"},
-		{"self, admin", "upstream: http://127.0.0.1:8081", "upstream|own address"},
-		{"self, any", "listen: ':8080'\nupstream: http://[::1]:8080/v1", "upstream|own address"},
-		{"no scheme", "upstream: api.openai.com/v1", "upstream|http://"},
-		{"no host", "upstream: 'http:///v1'", "upstream|no host"},
-		{"query", "upstream: http://h/v1?a=b", "upstream|query"},
-		{"password", "upstream: http://u:p@h/v1", "upstream|password"},
-		{"no upstream", "upstreams: {}", "upstreams|has no entry"},
-		{"name", "upstreams: {'a/b': {url: 'http://h'}}", "upstreams.a/b|not a name"},
-		{"keys missing", "tenancy: keys", "keys|is empty"},
-		{"keys unread", "keys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + "}]", "keys|tenancy"},
+		{"upstream is the data listener", "upstream: http://localhost:8080/v1", "upstream|own address"},
+		{"upstream is the admin listener", "upstream: http://127.0.0.1:8081", "upstream|own address"},
+		{"upstream is the data listener on all addresses", "listen: ':8080'\nupstream: http://[::1]:8080/v1", "upstream|own address"},
+		{"upstream without a scheme", "upstream: api.openai.com/v1", "upstream|http://"},
+		{"upstream without a host", "upstream: 'http:///v1'", "upstream|no host"},
+		{"upstream with a query", "upstream: http://h/v1?a=b", "upstream|query"},
+		{"upstream with a password", "upstream: http://u:p@h/v1", "upstream|password"},
+		{"upstreams without an entry", "upstreams: {}", "upstreams|has no entry"},
+		{"upstream name with a slash", "upstreams: {'a/b': {url: 'http://h'}}", "upstreams.a/b|not a name"},
+		{"tenancy keys without keys", "tenancy: keys", "keys|is empty"},
+		{"keys without tenancy keys", "keys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + "}]", "keys|tenancy"},
 		{"key without name", "tenancy: keys\nkeys: [{tenant: t, key_sha256: " + sum + "}]", "keys[0].name|missing"},
 		{"key without tenant", "tenancy: keys\nkeys: [{name: a, key_sha256: " + sum + "}]", "keys[0].tenant|missing"},
-		{"key hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: abc}]", "keys[0].key_sha256|SHA-256"},
-		{"key twice", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: b, tenant: t, key_sha256: " + sum + "}]", "keys[1].key_sha256|another"},
-		{"key learn", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: never, key_sha256: " + sum + "}]", "keys[0].learn|on, off"},
-		{"keys no list", "keys: {name: a}", "keys|is not a list"},
-		{"store", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
+		{"key with an invalid hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: abc}]", "keys[0].key_sha256|SHA-256"},
+		{"two keys with one hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: b, tenant: t, key_sha256: " + sum + "}]", "keys[1].key_sha256|another"},
+		{"key with an invalid learn", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: never, key_sha256: " + sum + "}]", "keys[0].learn|on, off"},
+		{"keys that are no list", "keys: {name: a}", "keys|is not a list"},
+		{"store of another kind", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
 		{"store with a wrong port", "store: {url: 'redis://h:canary'}", "store.url|the store's word"},
 		{"store without a scheme", "store: {url: 'cache.internal:6379'}", "store.url|redis://host:6379/0"},
 		{"store without a scheme, with a database", "store: {url: 'redis:6379/0'}", "store.url|redis://host:6379/0"},
@@ -130,51 +130,51 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"escape in an upstream key", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + ", upstream_key: \"\\e[1m\"}]", "keys[0].upstream_key|U+001B"},
 		{"byte order mark in a key", "distill: {api_key: \"\\ufeffsk-1\"}", "distill.api_key|U+FEFF"},
 		{"tab in an address", "listen: \"127.0.0.1\\t:1\"", "listen|U+0009"},
-		{"lessons", "lessons: 's3://bucket'", "lessons|redis://"},
+		{"lessons in a store of another kind", "lessons: 's3://bucket'", "lessons|redis://"},
 		{"lessons empty", "lessons: ''", "lessons|empty"},
 		{"data_dir empty", "data_dir: ''", "data_dir|empty"},
-		{"pattern", "learning: {opt_out_patterns: ['[']}", "learning.opt_out_patterns[0]|pattern"},
+		{"invalid opt-out pattern", "learning: {opt_out_patterns: ['[']}", "learning.opt_out_patterns[0]|pattern"},
 		{"token empty", "admin: {tokens: ['']}", "admin.tokens[0]|empty"},
-		{"viewer token hash", "admin: {viewer_tokens: ['sha256:12']}", "admin.viewer_tokens[0]|SHA-256"},
+		{"viewer token with an invalid hash", "admin: {viewer_tokens: ['sha256:12']}", "admin.viewer_tokens[0]|SHA-256"},
 		{"viewer token short", "admin: {listen: '0.0.0.0:8081', tokens: [0123456789abcdef], viewer_tokens: [hunter2]}", "admin.viewer_tokens[0]|16"},
 		{"role before a hash", "admin: {tokens: ['viewer:sha256:" + sum + "']}", "admin.tokens[0]|viewer_tokens"},
 		{"base path without slash", "admin: {base_path: precept}", "admin.base_path|/precept"},
-		{"base path with two", "admin: {base_path: //evil.example}", "admin.base_path|/precept"},
-		{"base path that ends in one", "admin: {base_path: /precept/}", "admin.base_path|/precept"},
+		{"base path with two slashes", "admin: {base_path: //evil.example}", "admin.base_path|/precept"},
+		{"base path that ends with a slash", "admin: {base_path: /precept/}", "admin.base_path|/precept"},
 		{"base path that goes up", "admin: {base_path: /a/../b}", "admin.base_path|/precept"},
 		{"base path in quotes", "admin: {base_path: '/a\"b'}", "admin.base_path|/precept"},
-		{"viewer token twice", "admin: {tokens: [one-for-both], viewer_tokens: [one-for-both]}", "admin.viewer_tokens[0]|another token for viewers"},
+		{"viewer token that is also a token", "admin: {tokens: [one-for-both], viewer_tokens: [one-for-both]}", "admin.viewer_tokens[0]|another token for viewers"},
 		{"token short", "admin: {listen: '0.0.0.0:8081', tokens: [hunter2]}", "admin.tokens[0]|16"},
-		{"token hash", "admin: {tokens: ['sha256:12']}", "admin.tokens[0]|SHA-256"},
-		{"tiers", "reward: {tiers: []}", "reward.tiers|empty"},
-		{"k", "inject: {k: 21}", "inject.k|from 0 to 20"},
-		{"size", "inject: {budget_bytes: 1}", "inject.budget_bytes|from 256 to 64KiB"},
-		{"time", "limits: {header_timeout: 0s}", "limits.header_timeout|more than 0s"},
+		{"token with an invalid hash", "admin: {tokens: ['sha256:12']}", "admin.tokens[0]|SHA-256"},
+		{"no tiers", "reward: {tiers: []}", "reward.tiers|empty"},
+		{"k over the bound", "inject: {k: 21}", "inject.k|from 0 to 20"},
+		{"size under the bound", "inject: {budget_bytes: 1}", "inject.budget_bytes|from 256 to 64KiB"},
+		{"time under the bound", "limits: {header_timeout: 0s}", "limits.header_timeout|more than 0s"},
 		{"time, negative", "learning: {retention: -1s}", "learning.retention|at least 0s"},
-		{"tags", "tags: {a: []}", "tags.a|no words"},
-		{"embeddings", "match: {embeddings: {upstream: other, model: m}}", "match.embeddings.upstream|there are"},
-		{"embeddings, no model", "match: {embeddings: {upstream: openai}}", "match.embeddings.model|missing"},
-		{"otel", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
-		{"keys with one name", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: a, tenant: t, key_sha256: " + sum + "}]", "keys[1].name|another"},
-		{"trust for nobody", "ledger: {trust: own}", "ledger.agent|of one agent"},
-		{"otel header", "otel: {headers: ['x-key']}", "otel.headers|entry 1"},
-		{"otel header, blank", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
-		{"otel header, empty", "otel: {headers: [': v']}", "otel.headers|entry 1"},
-		{"otel header, two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers[0]|line feed"},
-		{"system", "match: {system: ['[']}", "match.system[0]|not a pattern"},
-		{"system, empty", "match: {system: [crew-*, '']}", "match.system[1]|not a pattern"},
-		{"tag", "tags: {Build: [make]}", "tags.Build|not a tag"},
-		{"tag, a digit first", "tags: {1a: [make]}", "tags.1a|not a tag"},
-		{"tag, a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
+		{"tag without words", "tags: {a: []}", "tags.a|no words"},
+		{"embeddings by an unknown upstream", "match: {embeddings: {upstream: other, model: m}}", "match.embeddings.upstream|there are"},
+		{"embeddings without a model", "match: {embeddings: {upstream: openai}}", "match.embeddings.model|missing"},
+		{"traces to an address without a scheme", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
+		{"two keys with one name", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: a, tenant: t, key_sha256: " + sum + "}]", "keys[1].name|another"},
+		{"trust own without an agent", "ledger: {trust: own}", "ledger.agent|of one agent"},
+		{"header without a colon", "otel: {headers: ['x-key']}", "otel.headers|entry 1"},
+		{"header name with a space", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
+		{"header without a name", "otel: {headers: [': v']}", "otel.headers|entry 1"},
+		{"header with two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers[0]|line feed"},
+		{"invalid pattern of match.system", "match: {system: ['[']}", "match.system[0]|not a pattern"},
+		{"empty pattern of match.system", "match: {system: [crew-*, '']}", "match.system[1]|not a pattern"},
+		{"tag in upper case", "tags: {Build: [make]}", "tags.Build|not a tag"},
+		{"tag that begins with a digit", "tags: {1a: [make]}", "tags.1a|not a tag"},
+		{"tag with a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
 		{"lessons with a password", "lessons: 'redis://u:p@h/0'", "lessons|password"},
-		{"upstream, no URL", "upstream: 'http://h:x y/v1'", "upstream|not a URL"},
-		{"fragment", "upstream: http://h/v1#a", "upstream|fragment"},
-		{"self, by its port", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
-		{"self, plain", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
-		{"opt-out agents", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
-		{"opt-out tenants", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
-		{"judge's model", "distill: {judge: 'http://h/v1'}", "distill.model|name the model"},
-		{"judge", "distill: {judge: gpt}", "distill.judge|http://"},
+		{"upstream that is no URL", "upstream: 'http://h:x y/v1'", "upstream|not a URL"},
+		{"upstream with a fragment", "upstream: http://h/v1#a", "upstream|fragment"},
+		{"upstream is the data listener by the port of https", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
+		{"upstream is the data listener by the port of http", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
+		{"empty pattern of opt-out agents", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
+		{"invalid pattern of opt-out tenants", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
+		{"judge without a model", "distill: {judge: 'http://h/v1'}", "distill.model|name the model"},
+		{"judge that is no URL", "distill: {judge: gpt}", "distill.judge|http://"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -195,28 +195,27 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("want %s, got %v", tc.want, err)
+			t.Fatalf("got %v, want a fault of the key %s with %q", err, key, piece)
 		})
 	}
 }
 
-// Unusual values that are valid.
 func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 	for name, file := range map[string]string{
-		"lessons in the store's Redis": "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
-		"a cluster":                    "store: {url: 'redis://h:1,h:2/0'}",
-		"a password for the store":     "store: {url: 'redis://u:p@h:6379/0?x=1'}",
-		"another port of ours":         "upstream: http://127.0.0.1:8090/v1",
-		"the port of another host":     "upstream: http://10.0.0.1:8080/v1",
-		"system for all":               "match: {system: [true]}",
-		"a tag":                        "tags: {go-build: [go build, 'go vet']}",
-		"traces":                       "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
-		"a file":                       "store: {url: '/tmp/x.db'}",
-		"a path with a colon":          "store: {url: './a:1/x.db'}\nlessons: 'C:\\lessons'",
-		"keys with a line feed":        "distill: {api_key: \"sk-1\\r\\n\"}\nadmin: {tokens: [\"0123456789abcdef\\n\"]}",
-		"addresses of this machine":    "listen: '[::1]:0'\nadmin: {listen: 'localhost:0'}",
-		"a judge":                      "distill: {judge: 'http://h/v1', model: m}",
-		"a ledger for one":             "ledger: {trust: own, agent: coder}",
+		"lessons in the store's Redis":  "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
+		"a cluster":                     "store: {url: 'redis://h:1,h:2/0'}",
+		"a password for the store":      "store: {url: 'redis://u:p@h:6379/0?x=1'}",
+		"another port of this machine":  "upstream: http://127.0.0.1:8090/v1",
+		"the port of another host":      "upstream: http://10.0.0.1:8080/v1",
+		"system prompts of every agent": "match: {system: [true]}",
+		"a tag":                         "tags: {go-build: [go build, 'go vet']}",
+		"traces":                        "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
+		"a path of the store":           "store: {url: '/tmp/x.db'}",
+		"a path with a colon":           "store: {url: './a:1/x.db'}\nlessons: 'C:\\lessons'",
+		"keys with a line feed":         "distill: {api_key: \"sk-1\\r\\n\"}\nadmin: {tokens: [\"0123456789abcdef\\n\"]}",
+		"addresses of this machine":     "listen: '[::1]:0'\nadmin: {listen: 'localhost:0'}",
+		"a judge":                       "distill: {judge: 'http://h/v1', model: m}",
+		"a ledger of one agent":         "ledger: {trust: own, agent: coder}",
 	} {
 		if _, err := Parse(Sources{File: []byte(file)}); err != nil {
 			t.Errorf("%s: got %v, want no error", name, err)
@@ -227,7 +226,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
-		t.Errorf(`got h %v, error %v, want no error, h["X-Key"] = ["a:b", "c"], h["Empty"] = [""] and two entries in h`, h, err)
+		t.Errorf(`got the headers %v, error %v; want X-Key with "a:b" and "c", Empty with "", no other header and no error`, h, err)
 	}
 }
 
@@ -235,7 +234,7 @@ func TestSystemAgentsReadsPatternsAndSwitches(t *testing.T) {
 	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
 		m := Match{System: list}
 		if got := strings.Join(m.SystemAgents(), " "); got != want {
-			t.Errorf("%v: got %q, want %q", list, got, want)
+			t.Errorf("match.system %v: got the patterns %q, want %q", list, got, want)
 		}
 	}
 }
@@ -254,7 +253,8 @@ func TestUnknownFlagIsAFault(t *testing.T) {
 	}
 }
 
-// An operator whose shell points agents at precept can still read the report.
+// With Offline, Parse accepts faults that only a server meets, such as an upstream that is precept itself, and
+// reports all other faults.
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
@@ -271,7 +271,7 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	}
 }
 
-// Each leaf of the configuration has a type that decode knows; sections need no setter.
+// The decoder can set a value of the type of each key.
 func TestEveryLeafHasASetter(t *testing.T) {
 	for _, f := range leafFields() {
 		d := &decoder{env: env(), sources: map[string]string{}}
@@ -283,7 +283,7 @@ func TestEveryLeafHasASetter(t *testing.T) {
 		}
 		for _, fault := range d.faults {
 			if strings.Contains(fault.Problem, "cannot be read") {
-				t.Errorf(`got %+v, want Problem without "cannot be read"`, fault)
+				t.Errorf(`the fault of %s is %q, want a problem without "cannot be read"`, f.path, fault.Problem)
 			}
 		}
 	}

@@ -55,12 +55,12 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 			t.Errorf("%s and %s share the flag --%s, want none", n.Path, other, n.Flag)
 		}
 		if other := envs[n.Env]; other != "" {
-			t.Errorf("%s and %s share %s, want none", n.Path, other, n.Env)
+			t.Errorf("%s and %s share the variable %s, want none", n.Path, other, n.Env)
 		}
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}
 	for path := range want {
-		t.Errorf("there is no key %s", path)
+		t.Errorf("Names lacks the key %s", path)
 	}
 }
 
@@ -80,11 +80,11 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 			}
 		case "debug_headers":
 			if !n.Bool {
-				t.Error("debug_headers is no bool, want a bool")
+				t.Error("Bool of debug_headers is false, want true")
 			}
 		}
 		if strings.Contains(n.Usage, "restart") != n.Restart {
-			t.Errorf("%s: the comment says restart: %v, want %v as the tag", n.Path, !n.Restart, n.Restart)
+			t.Errorf("the comment of %s mentions a restart: %v, want %v as in its tag", n.Path, !n.Restart, n.Restart)
 		}
 	}
 }
@@ -93,10 +93,10 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, pending := Follow(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
-		t.Fatalf("equal configurations differ in %v", pending)
+		t.Fatalf("two equal configurations: got the pending keys %v or another configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
-	next.Learning.Enabled = false // which is followed
+	next.Learning.Enabled = false // takes effect without a restart
 	got, pending := Follow(started, next)
 	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
 		t.Fatalf("the keys that need a restart are %q, want listen, store.url and reward.tiers", pending)
@@ -109,6 +109,6 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("learning.enabled: true takes effect without a restart: %v", pending)
+		t.Errorf("after a start without learning: got the pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
 	}
 }

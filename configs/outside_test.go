@@ -10,7 +10,7 @@ import (
 )
 
 // Each wrong line of a file is reported with its key, its line and a remedy.
-func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
+func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	lines := []struct{ line, key, want string }{
 		{"listen: 8080", "listen", "write host:port"},
 		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write for example /precept"},
@@ -38,7 +38,7 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also the name of another key; choose another name"},
 	}
-	more := map[string]int{ // number of further keys on the line
+	more := map[string]int{ // lines of further keys with a fault
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
 		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
 		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,
@@ -57,30 +57,29 @@ func TestThirtyFaultsNameKeyLineAndRemedy(t *testing.T) {
 	faultOf := map[string]configs.Fault{}
 	for _, f := range faults {
 		if faultOf[f.Key].Key != "" {
-			t.Errorf("%s is reported twice", f.Key)
+			t.Errorf("the key %s has two faults, want one", f.Key)
 		}
 		faultOf[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
 			t.Errorf("the fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the error has another text for the fault, want %s", f)
+			t.Errorf("the text of the error lacks the fault %s, or the fault lacks its value", f)
 		}
 	}
 	for i, l := range lines {
 		if f := faultOf[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.want) {
-			t.Errorf("%s: got %q, want %s in line %d", l.line, f, l.want, i+1)
+			t.Errorf("%s: the fault of %s is %q, want line %d and %q", l.line, l.key, f, i+1, l.want)
 		}
 	}
-	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
+	remedy := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
-		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
-			t.Errorf("the fault of %s is %q, want a remedy for line %d", key, f, line)
+		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
+			t.Errorf("the fault of %s is %q, want line %d and a remedy", key, f, line)
 		}
 	}
 }
 
-// Valid and invalid base paths of the dashboard.
 func TestBasePathIsValidated(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"": true, "/precept": true, "/a/b-c_d.e": true, "/A1": true, "/.well-known/x": true,
@@ -88,13 +87,13 @@ func TestBasePathIsValidated(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Flags: map[string]string{"admin.base_path": path}})
 		if (err == nil) != ok {
-			t.Errorf("%q: got %v, want (err == nil) = %v", path, err, ok)
+			t.Errorf("the base path %q: got error %v, want it accepted: %v", path, err, ok)
 		}
 	}
 }
 
-// Derived values: a single upstream serves each route without an upstream of its own. The longest
-// duration in days is a hundred years.
+// A single upstream serves each route that names no upstream. With two upstreams, such a route is a fault. A
+// retention of a hundred years is accepted.
 func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	c, err := configs.Parse(configs.Sources{File: []byte("upstreams: {mine: {url: 'http://h/v1'}}\nlearning: {retention: 36500d}\n")})
 	if err != nil {
@@ -104,7 +103,7 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 		t.Errorf("the routes are %v, want four routes to the upstream mine", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
-		t.Errorf("got %v days, want 36500", days)
+		t.Errorf("the retention is %v days, want 36500", days)
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {

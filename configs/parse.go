@@ -125,12 +125,12 @@ func (d *decoder) file(name, text string, c *Config) {
 	}
 }
 
-// Reach returns the keys by which a file names a host other than the default hosts, and whether the file expands an
-// environment variable.
-func Reach(file []byte) (hosts []string, variables bool) {
+// HostKeys returns the keys by which a file names a host other than the default hosts, and whether the file expands
+// an environment variable.
+func HostKeys(file []byte) (keys []string, expands bool) {
 	c := &Config{}
 	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
-		variables = true
+		expands = true
 		return "", false
 	}}
 	d.file("default", reference, c)
@@ -138,18 +138,18 @@ func Reach(file []byte) (hosts []string, variables bool) {
 	for _, key := range Changed(c) {
 		switch key {
 		case "upstream", "upstreams", "distill.judge", "otel.endpoint":
-			hosts = append(hosts, key)
+			keys = append(keys, key)
 		case "store.url":
 			if strings.Contains(c.Store.URL.Reveal(), "://") {
-				hosts = append(hosts, key)
+				keys = append(keys, key)
 			}
 		case "lessons":
 			if strings.Contains(c.Lessons, "://") {
-				hosts = append(hosts, key)
+				keys = append(keys, key)
 			}
 		}
 	}
-	return hosts, variables
+	return keys, expands
 }
 
 // variables reads PRECEPT_... for every key; an empty variable counts as not set.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// env makes a look-up out of pairs.
+// env returns a look-up function for variables, given as pairs of name and value.
 func env(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -93,7 +93,7 @@ func TestFlagsOverrideVariablesOverrideFile(t *testing.T) {
 	})
 	got := fmt.Sprintf("%v %v %v %v %v", c.Bandit.Epsilon, c.Bandit.Control, c.Bandit.Objective, c.Inject.K, c.Inject.Style)
 	if got != "0.5 0.4 random 4 advice" {
-		t.Fatalf("flag, environment, file, file (an empty variable is none), default: got %s, want \"0.5 0.4 random 4 advice\"", got)
+		t.Fatalf("the values are %s, want 0.5 of the flag, 0.4 of the variable, random and 4 of the file, because an empty variable is not set, and the default advice", got)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 					if f.path == tc.path {
 						got := fmt.Sprint(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface())
 						if got != tc.want {
-							t.Fatalf("got %s, want %s", got, tc.want)
+							t.Fatalf("the value is %s, want %s", got, tc.want)
 						}
 					}
 				}
@@ -149,7 +149,7 @@ func TestVariablesExpandToTextOnly(t *testing.T) {
 		t.Errorf("lessons = %q, want \"/srv/lessons-dev\"", c.Lessons)
 	}
 	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
-		t.Errorf("a variable's text became structure: %q, want \"{a: [b]}, c: d\"", got)
+		t.Errorf("the URL of the store is %q, want the text of the variable unchanged: \"{a: [b]}, c: d\"", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
 		t.Errorf("salt = %q, want \"${not}\"", got)
@@ -184,21 +184,21 @@ func TestEachDialectHasItsUpstream(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := mustParse(t, tc.src)
 			got := ""
-			for _, what := range []string{"chat", "responses", "messages", "other"} {
-				got += c.AllUpstreams()[c.Route()[what]] + " "
+			for _, dialect := range []string{"chat", "responses", "messages", "other"} {
+				got += c.AllUpstreams()[c.Route()[dialect]] + " "
 			}
 			if got != tc.want {
-				t.Fatalf("got %s, want %s", got, tc.want)
+				t.Fatalf("the URLs of chat, responses, messages and other are %s, want %s", got, tc.want)
 			}
 		})
 	}
 	c := mustParse(t, Sources{Flags: map[string]string{"upstream": "http://u.test"}, File: []byte("upstreams: {mine: {url: 'http://f.test/v1'}}")})
 	if c.Upstreams["mine"].URL != "http://f.test/v1" {
-		t.Error("--upstream must leave named upstreams reachable by the path form")
+		t.Errorf("with --upstream, the named upstream mine has the URL %q, want http://f.test/v1", c.Upstreams["mine"].URL)
 	}
 }
 
-func TestAdminTokenVariable(t *testing.T) {
+func TestAdminTokenVariableIsTheFirstToken(t *testing.T) {
 	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
 	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[0].Reveal() != "extra" {
 		t.Fatalf("got %d tokens, want 2 with the variable's first", len(c.Admin.Tokens))
@@ -209,7 +209,7 @@ func TestKeyHashesInLowerCase(t *testing.T) {
 	sum := strings.Repeat("AB", 32)
 	c := mustParse(t, Sources{File: []byte("tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}]")})
 	if c.Keys[0].KeySHA256 != strings.ToLower(sum) {
-		t.Fatalf("got %q, want %q", c.Keys[0].KeySHA256, strings.ToLower(sum))
+		t.Fatalf("the hash of the key is %q, want %q", c.Keys[0].KeySHA256, strings.ToLower(sum))
 	}
 }
 
@@ -234,25 +234,23 @@ tenancy: keys
 keys: [{name: k, key_sha256: canary-7f3a, tenant: t, learn: on, upstream_key: [canary-7f3a]}]
 distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 `
-	c, err := Parse(Sources{File: []byte(file)})
+	_, err := Parse(Sources{File: []byte(file)})
 	if err == nil {
 		t.Fatal("the configuration is accepted, want a fault")
 	}
 	faults, _ := AsFaults(err)
 	asJSON, _ := json.Marshal(faults)
-	text, _ := c.Effective()
-	c2 := mustParse(t, Sources{Flags: map[string]string{"admin.tokens": canary, "bandit.salt": canary, "store.url": "redis://:" + canary + "@h"}})
-	text2, _ := c2.Effective()
-	c2JSON, _ := json.Marshal(c2)
+	c := mustParse(t, Sources{Flags: map[string]string{"admin.tokens": canary, "bandit.salt": canary, "store.url": "redis://:" + canary + "@h"}})
+	effective, _ := c.Effective()
+	configJSON, _ := json.Marshal(c)
 	for name, s := range map[string]string{
-		"faults": err.Error(), "json": string(asJSON), "%+v": fmt.Sprintf("%+v %#v", c2.Admin, c2.Bandit),
-		"effective": text2, "config as json": string(c2JSON),
+		"faults": err.Error(), "json": string(asJSON), "%+v": fmt.Sprintf("%+v %#v", c.Admin, c.Bandit),
+		"effective": effective, "config as json": string(configJSON),
 	} {
 		if strings.Contains(s, canary) {
 			t.Errorf("%s shows a secret, want none:\n%s", name, s)
 		}
 	}
-	_ = text
 }
 
 func TestEffectiveReadsBack(t *testing.T) {
@@ -279,7 +277,7 @@ func TestNotANumberIsRefused(t *testing.T) {
 		}
 		_, err = Parse(Sources{File: fmt.Appendf(nil, "bandit: {control: %q}", text)})
 		if _, ok := AsFaults(err); !ok {
-			t.Errorf("control %q was accepted", text)
+			t.Errorf("control %q is accepted, want a fault", text)
 		}
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
@@ -305,7 +303,7 @@ func TestReferencesAreValuesInFlowStyle(t *testing.T) {
 	}
 	want := []string{"team", "up}stream", "s3cret, with: all", "http://h/v1", "token-of-the-test-in-a-list", "2", "2h0m0s", "${plain}"}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the values of the references are %q, want %q", got, want)
 	}
 }
 
@@ -324,12 +322,12 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 		"http://h/v1": c.Upstream, "/data": c.DataDir,
 	} {
 		if got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("a value with a line feed at its end is read as %q, want %q", got, want)
 		}
 	}
 	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})
 	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens holds the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
+		t.Errorf("a token with a NUL: got error %v, want %s", err, want)
 	}
 }
 
@@ -354,7 +352,7 @@ func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
 		}
 	}
 	if err := parse("lessons: ${PRECEPT_LESSONS_DIR}", "PRECEPT_LESSONS_DIR", "x"); err != nil {
-		t.Errorf("a variable that the file names: %v, want no fault", err)
+		t.Errorf("a variable that the file expands: got %v, want no fault", err)
 	}
 	for _, name := range []string{
 		"PRECEPT_PORT", "PRECEPT_SERVICE_HOST", "PRECEPT_SERVICE_PORT_DATA", "PRECEPT_PORT_8080_TCP_ADDR", "PRECEPT_ADMIN_PORT", "PRECEPT_ADMIN_SERVICE_HOST", "PRECEPT_ADMIN_PORT_8081_TCP",
@@ -365,6 +363,6 @@ func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
 		}
 	}
 	if err := parse("", "PRECEPT_UPSTREM", ""); err != nil {
-		t.Errorf("an empty variable: %v, want no fault", err)
+		t.Errorf("an empty misspelt variable: got %v, want no fault", err)
 	}
 }

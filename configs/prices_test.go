@@ -8,7 +8,7 @@ import (
 )
 
 // The table of a configuration has the listed models, then admin.price_input; without both keys the
-// built-in table applies, unless the currency is another one.
+// built-in table applies, unless another currency is set.
 func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 	const own = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		}
 		p, ok := cfg.PriceTable().PriceOf(c.model)
 		if ok != c.known || p != c.want || cfg.Currency() != c.currency {
-			t.Errorf("%s: got %+v, %t, %q, want %+v, %t, %q", name, p, ok, cfg.Currency(), c.want, c.known, c.currency)
+			t.Errorf("%s: got price %+v, known %t, currency %q; want price %+v, known %t, currency %q", name, p, ok, cfg.Currency(), c.want, c.known, c.currency)
 		}
 	}
 }

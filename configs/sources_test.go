@@ -22,7 +22,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	_, err := configs.Parse(src)
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatalf("no faults in %s %v: %v", src.File, src.Flags, err)
+		t.Fatalf("the file %q with the flags %v: got error %v, want Faults", src.File, src.Flags, err)
 	}
 	return faults
 }
@@ -61,7 +61,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		with := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
 		switch n.Path {
-		case "keys": // keys that belong to no single name
+		case "keys": // keys need another value of tenancy, too
 			continue
 		case "upstream":
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}
@@ -90,7 +90,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		for name, src := range sources {
 			c, err := configs.Parse(src)
 			if err != nil {
-				t.Errorf("%s by its %s: %v", n.Path, name, err)
+				t.Errorf("%s by its %s: got error %v, want none", n.Path, name, err)
 				continue
 			}
 			got := configs.Changed(c)
@@ -111,14 +111,14 @@ func TestFaultNamesItsSource(t *testing.T) {
 		src         configs.Sources
 		key, source string
 	}{
-		"a file without a name":    {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
-		"a file with one":          {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
-		"a flag":                   {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
-		"a flag of another form":   {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"no such flag":             {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
-		"a variable":               {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
-		"a variable in flow form":  {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
-		"the agents' own variable": {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"a file without a name":                       {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with a name":                          {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                                      {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag with a wrong value":                   {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"no such flag":                                {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":                                  {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable in flow form":                     {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the variable OPENAI_BASE_URL":                {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
 		"a key that another key of the file requires": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
 		"a key that a variable requires":              {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
@@ -158,7 +158,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want one entry in faults, shown other than %v and Key with the prefix %q", path, faults, secret, path)
+			t.Errorf("%s: got %v, want one fault of this key that shows the value: %v", path, faults, !secret)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
@@ -188,7 +188,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
-			t.Errorf("%s: got %v, want %q", file, faults, want)
+			t.Errorf("%s: got the faults %v, want one with %q", file, faults, want)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
-			t.Errorf("%s: got %v, want one entry in faults", file, faults)
+			t.Errorf("%s: got %v, want one fault", file, faults)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 // A variable with the suffix _FILE names a file with the value of the variable, also of a variable in ${...}.
 func TestVariableNamesAFileWithTheValue(t *testing.T) {
 	files := map[string]string{"/run/secrets/token": "0123456789abcdef\n", "/run/secrets/password": "pass\n", "/run/secrets/empty": "\n"}
-	read := func(env map[string]string) configs.Sources {
+	sourcesWith := func(env map[string]string) configs.Sources {
 		return configs.Sources{
 			EnvNames: slices.Collect(maps.Keys(env)),
 			Env:      func(name string) (string, bool) { v, ok := env[name]; return v, ok },
@@ -227,7 +227,7 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 			},
 		}
 	}
-	c, err := configs.Parse(read(map[string]string{
+	c, err := configs.Parse(sourcesWith(map[string]string{
 		"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_REDIS_PASSWORD_FILE": "/run/secrets/password",
 		"PRECEPT_STORE_URL": "redis://:${PRECEPT_REDIS_PASSWORD}@redis:6379/0", "PRECEPT_LISTEN_FILE": "",
 	}))
@@ -240,17 +240,17 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 		"set only one of them": {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef"},
 		"did you mean":         {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
 	} {
-		if faults := faultsOf(t, read(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
+		if faults := faultsOf(t, sourcesWith(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
 			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)
 		}
 	}
-	lost := read(map[string]string{"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other", "PRECEPT_HOOK_FILE": "/run/secrets/other"})
-	lost.File = []byte("hooks: {github: {secret: '${PRECEPT_HOOK}'}}\n")
-	if faults := faultsOf(t, lost); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
-		t.Errorf("got %v, want one fault for each file", faults)
+	unreadable := sourcesWith(map[string]string{"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other", "PRECEPT_HOOK_FILE": "/run/secrets/other"})
+	unreadable.File = []byte("hooks: {github: {secret: '${PRECEPT_HOOK}'}}\n")
+	if faults := faultsOf(t, unreadable); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
+		t.Errorf("two unreadable files: got %v, want one fault for each variable", faults)
 	}
-	lost.Offline = true
-	if _, err := configs.Parse(lost); err != nil {
+	unreadable.Offline = true
+	if _, err := configs.Parse(unreadable); err != nil {
 		t.Errorf("got error %v for a verb without a server, want none", err)
 	}
 	for _, n := range configs.Names() {

@@ -110,7 +110,7 @@ func (v *validator) keys() {
 	}
 }
 
-// prices checks the patterns of the models. A pattern that is listed twice would be without effect.
+// prices checks the prices of models. The second of two equal patterns would have no effect.
 func (v *validator) prices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
@@ -122,7 +122,8 @@ func (v *validator) prices() {
 	}
 }
 
-// hooks checks the secrets of webhooks: each secret names one tenant.
+// hooks checks the secrets and the tenants of webhooks. Each webhook needs a secret of its own, because the secret
+// selects the tenant.
 func (v *validator) hooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
@@ -151,7 +152,7 @@ func isSHA256(text string) bool {
 // that every address that the check accepts is also valid at the start.
 func (v *validator) storeAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
-	bank := path == "lessons"
+	isLessons := path == "lessons"
 	kind, rest, ok := strings.Cut(value, "://")
 	switch {
 	case !ok:
@@ -160,10 +161,10 @@ func (v *validator) storeAddress(path, value string) {
 		v.fault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+barePath(rest))
 	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, kind):
 		v.fault(path, kind+"://", problem)
-	case bank && strings.Contains(rest, "@"):
+	case isLessons && strings.Contains(rest, "@"):
 		v.fault(path, kind+"://",
 			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")
-	case bank && rest == "" && kind == "redis":
+	case isLessons && rest == "" && kind == "redis":
 		v.must(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
 			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
 	case v.redis != nil:

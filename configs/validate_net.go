@@ -128,9 +128,9 @@ func (v *validator) isSelf(u *url.URL) bool {
 			continue
 		}
 		ip := net.ParseIP(host)
-		open := host == "" || (ip != nil && ip.IsUnspecified())
+		everyAddress := host == "" || (ip != nil && ip.IsUnspecified())
 		if strings.EqualFold(host, u.Hostname()) ||
-			((open || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
+			((everyAddress || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
 			return true
 		}
 	}

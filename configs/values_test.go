@@ -12,7 +12,7 @@ func TestParseSize(t *testing.T) {
 	good := map[string]Size{"0": 0, "512": 512, "8MiB": 8 << 20, "8 MiB": 8 << 20, "1GiB": 1 << 30, "2TiB": 2 << 40, "64KiB": 64 << 10, "3B": 3, "1MB": 1e6, "5kB": 5000, "5KB": 5000, "2GB": 2e9}
 	for text, want := range good {
 		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
+			t.Errorf("ParseSize(%q) = %d, error %v; want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "8mib", "1 2", "9223372036854775808", "9000000TiB", "0x10"} {
@@ -38,7 +38,7 @@ func TestParseDuration(t *testing.T) {
 	good := map[string]time.Duration{"300s": 300 * time.Second, "24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "30d": 720 * time.Hour, "0": 0, "0s": 0, "250ms": 250 * time.Millisecond, "0d": 0}
 	for text, want := range good {
 		if got, err := parseDuration(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+			t.Errorf("parseDuration(%q) = %v, error %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "10", "d", "-1d", "1.5d", "99999999d", "1w", "soon"} {
@@ -56,7 +56,7 @@ func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
 	}
 	for text, want := range good {
 		if got, err := expand(text, look); err != nil || got != want {
-			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+			t.Errorf("expand(%q) = %q, error %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"${B}", "${", "a${A", "${}"} {
@@ -71,7 +71,7 @@ func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
 		if got, err := expand("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
-			t.Fatalf("got %q, error %v, want no error and %q", got, err, "<"+value+">")
+			t.Fatalf("expand of <${X}> = %q, error %v; want %q and no error", got, err, "<"+value+">")
 		}
 	})
 }
@@ -79,6 +79,6 @@ func TestExpandIsSinglePass(t *testing.T) {
 func TestSecretInJSON(t *testing.T) {
 	b, err := json.Marshal(struct{ Set, Unset Secret }{"s", ""})
 	if err != nil || string(b) != `{"Set":"(hidden)","Unset":""}` {
-		t.Fatalf("got body %s, error %v, want no error and string(b) = `{\"Set\":\"(hidden)\",\"Unset\":\"\"}`", b, err)
+		t.Fatalf("the JSON is %s, error %v; want `{\"Set\":\"(hidden)\",\"Unset\":\"\"}` and no error", b, err)
 	}
 }

@@ -45,7 +45,7 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 // sendsAway reports whether the verb sends data to a host or a variable of the file. Only run starts a server; the
 // other verbs use the store, the bank and the judge.
 func (f *configFlags) sendsAway(text []byte) bool {
-	hosts, variables := configs.Reach(text)
+	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
 		return f.command.Name() == "run" || slices.Contains([]string{"store.url", "lessons", "distill.judge"}, key)
 	})
@@ -60,7 +60,7 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 // accept adds a file with a host or a variable to the accepted files of the user. A failure leaves the file
 // unaccepted and is printed.
 func (inv *invocation) accept(text []byte) {
-	if hosts, variables := configs.Reach(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
+	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return
 	}
 	path := server.TrustPath(inv.env)
