@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A doc comment that begins with another name was forgotten in a renaming.
+// A doc comment does not begin with the name of another declaration, such as the old name after a renaming.
 func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0

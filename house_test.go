@@ -34,12 +34,12 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	have, packages := exported(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(m[1]); err != nil && !have[m[1]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s, which is not there", m[1])
+			t.Errorf("docs/ARCHITECTURE.md names %s, which does not exist", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
 		if packages[m[1]] && !have[m[1]+m[2]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s%s, which is not there", m[1], m[2])
+			t.Errorf("docs/ARCHITECTURE.md names %s%s, which does not exist", m[1], m[2])
 		}
 	}
 }
@@ -145,15 +145,15 @@ func addPackages(cell string, to map[string]bool) map[string]bool {
 // A package that starts goroutines has a TestMain that checks for leaked goroutines. The tests of
 // the verbs run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
-	looks := map[string]bool{"cmd/precept": true}
+	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
 		if strings.Contains(textOf(t, name), "goleak.VerifyTestMain(m") {
-			looks[path.Dir(name)] = true
+			checked[path.Dir(name)] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(starters(t))) {
-		if !looks[path.Dir(name)] {
-			t.Errorf("%s starts a goroutine, and no TestMain of its package looks for leaks", name)
+		if !checked[path.Dir(name)] {
+			t.Errorf("%s starts a goroutine, and its package has no TestMain with goleak, want one", name)
 		}
 	}
 }
@@ -169,6 +169,8 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
+// compare fails for each name of have that the page does not list, and for each listed name outside of have. what
+// is the predicate of the names, such as "is a lock".
 func compare(t *testing.T, what string, have map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(have) < 10 {
@@ -190,7 +192,7 @@ func compare(t *testing.T, what string, have map[string]bool, documented [][]str
 	}
 }
 
-// starters returns the files with a go statement or a call of WaitGroup.Go.
+// starters returns the files with a go statement or a call of a method Go with one argument, as of a WaitGroup.
 func starters(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -234,6 +236,7 @@ func locks(t *testing.T) map[string]bool {
 	return found
 }
 
+// mutexes returns the names of the fields of a struct that are mutexes.
 func mutexes(t ast.Expr) (fields []string) {
 	s, ok := t.(*ast.StructType)
 	if !ok {
@@ -298,7 +301,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 	}
 	for dir := range packages {
 		if examples[dir] == slices.Contains(without, dir) {
-			t.Errorf("%s: got an example %v, want an example in each package except %q", dir, examples[dir], without)
+			t.Errorf("%s has an example: %v, want an example in each package except %q", dir, examples[dir], without)
 		}
 	}
 }

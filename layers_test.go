@@ -150,8 +150,8 @@ type source struct {
 	imports []string
 }
 
-// The imports are parsed by the test: the go command would answer from the test cache after a
-// violation.
+// The test opens the source files, so that the go command runs the test again after a change of an import, instead
+// of answering from its cache.
 func TestImportsPointDown(t *testing.T) {
 	sources, err := read(os.DirFS("."))
 	if err != nil {
@@ -164,22 +164,22 @@ func TestImportsPointDown(t *testing.T) {
 		t.Errorf("a forbidden import, want none: %s", v)
 	}
 	for _, v := range unusedImporters(sources) {
-		t.Errorf("a forbidden import, want none: %s", v)
+		t.Errorf("an unused permission of importers, want none: %s", v)
 	}
 	for _, v := range reaching(sources) {
-		t.Errorf("a forbidden import, want none: %s", v)
+		t.Errorf("a forbidden chain of imports, want none: %s", v)
 	}
 }
 
 // reaching lists the chains of imports that lead from a package to a package that it must not
 // reach. A test may import both packages.
 func reaching(sources []source) []string {
-	arrows, seen := map[string][]string{}, map[string]bool{}
+	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
 		seen[s.pkg] = true
 		for _, imported := range s.imports {
 			if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn && !s.test {
-				arrows[s.pkg] = append(arrows[s.pkg], own)
+				imports[s.pkg] = append(imports[s.pkg], own)
 			}
 		}
 	}
@@ -188,8 +188,8 @@ func reaching(sources []source) []string {
 		if !seen[from] || !seen[to] {
 			out = append(out, from+" must not reach "+to+", and one of them is not a package")
 		}
-		if way := route(arrows, from, to, map[string]bool{}); way != nil {
-			out = append(out, from+" must not reach "+to+": "+strings.Join(way, " imports "))
+		if chain := route(imports, from, to, map[string]bool{}); chain != nil {
+			out = append(out, from+" must not reach "+to+": "+strings.Join(chain, " imports "))
 		}
 	}
 	slices.Sort(out)
@@ -197,15 +197,15 @@ func reaching(sources []source) []string {
 }
 
 // route returns a chain of imports between two packages; nil if no chain exists.
-func route(arrows map[string][]string, from, to string, been map[string]bool) []string {
+func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
 	}
-	been[from] = true
-	for _, next := range arrows[from] {
-		if !been[next] {
-			if way := route(arrows, next, to, been); way != nil {
-				return append([]string{from}, way...)
+	visited[from] = true
+	for _, next := range imports[from] {
+		if !visited[next] {
+			if chain := route(imports, next, to, visited); chain != nil {
+				return append([]string{from}, chain...)
 			}
 		}
 	}
@@ -297,11 +297,12 @@ func violations(sources []source) []string {
 	return slices.Compact(out)
 }
 
+// violation returns the fault of one import, empty for a permitted import.
 func violation(s source, imported string) string {
 	own, isOwn := strings.CutPrefix(imported, module+"/")
 	switch first, _, _ := strings.Cut(imported, "/"); {
 	case isOwn:
-		return arrow(s, own)
+		return moduleImportFault(s, own)
 	case strings.Contains(first, "."):
 		return forbiddenLibrary(s, imported)
 	default: // the standard library
@@ -309,8 +310,8 @@ func violation(s source, imported string) string {
 	}
 }
 
-// arrow returns the fault of an import inside of the module, empty if the import points down.
-func arrow(s source, to string) string {
+// moduleImportFault returns the fault of an import of a package of the module, empty for a permitted import.
+func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test of the package
 	}
@@ -420,7 +421,7 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	}
 	got := violations(sources)
 	if !slices.Equal(got, want) {
-		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("the violations are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -437,13 +438,13 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 		more []source
 		want []string
 	}{
-		"apart":     {nil, nil},
+		"no import": {nil, nil},
 		"in a test": {[]source{test}, nil},
 		"directly":  {[]source{file("bandit/report", "bandit")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit"}},
 		"through another": {
 			[]source{file("bandit/report", "bandit/feedback")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit/feedback imports bandit"},
 		},
-		"what is recorded and what is learned": {
+		"between learn and store": {
 			[]source{file("learn", "store"), file("store", "bandit/feedback")}, []string{
 				"learn must not reach store: learn imports store",
 				"store must not reach bandit: store imports bandit/feedback imports bandit",

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Comments and documentation are read in columns of 120; a table's row, a block of code and a
-// lone address may be longer.
+// columns is the maximum width of a line of a comment or of documentation. A row of a table, a block of code and a
+// lone address may be wider.
 const columns = 120
 
 func TestCommentsFitTheColumns(t *testing.T) {

@@ -56,19 +56,19 @@ var (
 
 // messageFaults returns the rules that a message breaks.
 func messageFaults(m message) (faults []string) {
-	text, written := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines hold fragments and signs
+	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines hold fragments and signs
 	if word := messageDialect.FindString(text); word != "" {
 		faults = append(faults, fmt.Sprintf("the message uses %q", word))
 	}
-	if word := messagePronoun.FindString(text); word != "" && written && m.kind != configFault {
+	if word := messagePronoun.FindString(text); word != "" && isPlain && m.kind != configFault {
 		faults = append(faults, fmt.Sprintf("the message begins with %q and does not name the object", word))
 	}
-	if written && strings.Contains(text, "!") || strings.Contains(text, "please") {
+	if isPlain && strings.Contains(text, "!") || strings.Contains(text, "please") {
 		faults = append(faults, "the message exclaims or begs")
 	}
 	first := []rune(text)[0]
 	switch {
-	case !written:
+	case !isPlain:
 	case m.kind == metricHelp:
 		if !unicode.IsUpper(first) && first != '1' || !strings.HasSuffix(text, ".") {
 			faults = append(faults, "the help of a metric is a sentence: upper case, full stop")
@@ -187,7 +187,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literal returns the text of a string literal, also of a sum of literals.
+// literal returns the text of a string literal or of a sum, in which ... replaces a part that is no literal.
 func literal(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

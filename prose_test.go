@@ -150,9 +150,9 @@ func TestProseIsPlain(t *testing.T) {
 		}
 	}
 	if len(listed) == 0 && !all.within(pronounLimitAll, clauseLimitAll, idiomLimitAll) {
-		t.Errorf("the whole: %s; the limits are %.0f, %.1f and %.0f", &all, pronounLimitAll, clauseLimitAll, idiomLimitAll)
+		t.Errorf("all comments and pages: %s; the limits are %.0f, %.1f and %.0f", &all, pronounLimitAll, clauseLimitAll, idiomLimitAll)
 	}
-	t.Logf("the whole: %s", &all)
+	t.Logf("all comments and pages: %s", &all)
 }
 
 func TestProseCountsHardWords(t *testing.T) {

@@ -13,23 +13,23 @@ import (
 	"testing"
 )
 
-// A release is built for systems without tests. The names of package syscall in the program must
-// exist on each system.
+// A release is also built for systems on which the tests do not run. The names of package syscall in the program
+// must exist on each system.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, system := range []string{"linux", "darwin", "windows"} {
-		in := build.Default
-		in.GOOS, in.GOARCH, in.CgoEnabled = system, "amd64", false
-		there := map[string]bool{}
-		each(t, &in, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
+		target := build.Default
+		target.GOOS, target.GOARCH, target.CgoEnabled = system, "amd64", false
+		syscallNames := map[string]bool{}
+		each(t, &target, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
 			for _, d := range f.Decls {
-				declared(d, there)
+				declared(d, syscallNames)
 			}
 		})
-		if !there["SIGTERM"] {
+		if !syscallNames["SIGTERM"] {
 			t.Fatalf("package syscall of %s was not read", system)
 		}
 		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -39,13 +39,13 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 			if n := d.Name(); path != "." && (strings.HasPrefix(n, ".") || strings.HasPrefix(n, "_") || n == "testdata" || strings.HasSuffix(n, "test")) {
 				return fs.SkipDir
 			}
-			each(t, &in, path, func(f *ast.File, set *token.FileSet) {
+			each(t, &target, path, func(f *ast.File, set *token.FileSet) {
 				ast.Inspect(f, func(n ast.Node) bool {
 					s, ok := n.(*ast.SelectorExpr)
 					if !ok {
 						return true
 					}
-					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !there[s.Sel.Name] {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !syscallNames[s.Sel.Name] {
 						t.Errorf("%s: %s has no syscall.%s", set.Position(s.Pos()), system, s.Sel.Name)
 					}
 					return true
@@ -59,8 +59,8 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each parses the files of a directory that are built on one system, without tests.
-func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
+// each parses the files of a directory that are built for target, without tests, and calls look for each.
+func each(t *testing.T, target *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *tok
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
-		if ok, err := in.MatchFile(dir, e.Name()); err != nil || !ok {
+		if ok, err := target.MatchFile(dir, e.Name()); err != nil || !ok {
 			continue
 		}
 		set := token.NewFileSet()
