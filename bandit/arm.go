@@ -7,7 +7,8 @@ import (
 )
 
 // arm is the chooser's knowledge of one arm. mu guards all fields but key and next, and is a leaf lock.
-// Most arms have no open session and no snapshot, and are not read on most days.
+// local and cached are pointers, because most arms have no open session and no snapshot, and are not
+// read on most days.
 type arm struct {
 	key  trial.Arm
 	next *arm // another text of the same lesson; guarded by Chooser.mu

@@ -38,8 +38,8 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	}
 }
 
-// Baseline returns the number of sessions of a category and the sum of their rewards, less the part
-// that lessons explain.
+// Baseline returns the number of rewarded sessions of a category and the sum of their rewards, less
+// the predicted effects of the lessons.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

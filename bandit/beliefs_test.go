@@ -8,24 +8,24 @@ import (
 	"precept/bandit/trial"
 )
 
-// The holdout of a lesson shrinks once the lesson is believed to help, after fifty picks at the
-// earliest.
+// Posterior.Leaning, which shrinks the holdout, is true once the lesson is believed to help, after
+// fifty picks at the earliest.
 func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 	for _, k := range []struct {
-		picks int
-		r     float64
-		want  bool
+		picks    int
+		residual float64
+		want     bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
 		c := bandit.New()
-		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.residual*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
 			t.Errorf("%+v: got %+v, want Leaning = %v", k, p, k.want)
 		}
 	}
 }
 
-// A trusted lesson is rarely withheld. Its full holdout returns as soon as the belief ends:
-// otherwise a harmful lesson with early luck would be detected ten times as slowly.
+// Posterior.Trusted, which shrinks the holdout further, is true only while the mean belief is
+// well above 0: otherwise a harmful lesson with early luck would be detected ten times as slowly.
 func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
@@ -44,8 +44,9 @@ func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
 	}
 }
 
-// hadA returns a session of day 3 with lesson a and the given expected reward without the lesson.
-func hadA(expected float64) *trial.Assignment {
+// injectedA returns the assignment of a session of day 3 in which lesson a was injected. expected is
+// the session's expected reward without the lesson.
+func injectedA(expected float64) *trial.Assignment {
 	return &trial.Assignment{
 		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},
 		Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
@@ -55,14 +56,14 @@ func hadA(expected float64) *trial.Assignment {
 // A snapshot counts the rewards of open sessions.
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
-	a := hadA(0.5)
+	a := injectedA(0.5)
 	addDay(c, 3, 40, 0.1)
 	for range 20 {
 		c.AddProvisional(a, 1, 1)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
-		t.Errorf("got %v, want one entry in injected and injected[0] = 60", injected)
+		t.Errorf("the snapshots have %v injected sessions, want one snapshot with 60", injected)
 	}
 }
 
@@ -80,16 +81,16 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
-		t.Fatalf("the change of the effect moved no belief: got means %v and %v, want the first lower", a.Mean, b.Mean)
+		t.Fatalf("the mean is %v after residuals that turned negative and %v after alternating ones, want the first lower by 0.01", a.Mean, b.Mean)
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
-		t.Errorf("in another order: %+v, want %+v", got, want)
+		t.Errorf("with the rewards in another order: got the counted belief %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
-	mixed.AddProvisional(hadA(0.5), 1, 1)
+	mixed.AddProvisional(injectedA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
-		t.Errorf("a rewarded open session: %+v, want %+v", got, want)
+		t.Errorf("after the reward of an open session: got the counted belief %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
 		t.Errorf("the belief %v ignores the reward of the open session, want another belief", got)
@@ -103,8 +104,8 @@ func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	successor := lesson("successor")
 	successor.Parent = "a@1"
 	before := c.MeanAt(successor, 4)
-	c.AddProvisional(hadA(0.5), 1, 1)
+	c.AddProvisional(injectedA(0.5), 1, 1)
 	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("got the successor's past mean %v, want %v as before", got, before)
+		t.Errorf("the successor's past mean is %v, before the open session %v, want equal means above 0.01", got, before)
 	}
 }

@@ -146,7 +146,7 @@ func (k *candidate) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.Re
 type Beliefs interface {
 	Posterior(c Action) Posterior
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
-	Baseline(category string) (n, sum float64)         // number of sessions and sum of rewards
+	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
 	RawCounts(a trial.Arm) (successes, failures float64)
 	Unseen(a trial.Arm, model string) bool // the evidence includes other models and not this model
 }
@@ -157,8 +157,8 @@ type Posterior struct {
 	Match     float64 // change of the expected reward given the match
 	Leaning   bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
 	Trusted   bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
-	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective
-	Concluded bool    // the interval was above 0, or within the material size; Prove sets the holdout to 0.05
-	Reached   bool    // the trial has the requested width
-	Benched   bool    // benched: expected to harm, picked from the probe budget only
+	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
+	Concluded bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05
+	Reached   bool    // the trial has ended, by its width or its planned picks
+	Benched   bool    // expected to harm, picked from the probe budget only
 }

@@ -25,12 +25,12 @@ type Chooser struct {
 	cells      map[string]*[baselineFields]int64 // sums of the sessions with the same facts, by cellOf
 	all        baseline                          // all categories
 	open       map[string]int64                  // rewarded picks of open sessions, by the scope of their planned trial
-	tenant     [tenantFields]int64
+	tenant     [globalFields]int64
 	clock      *clock
 	priors     Priors
 }
 
-// baseline holds the rewards of a category, less the part that lessons explain.
+// baseline holds the rewards of a category, less the predicted effects of the lessons.
 type baseline struct {
 	v, provisional [baselineFields]int64
 }
@@ -80,9 +80,9 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		_, ok := find(&d)
 		return ok
 	}
-	switch kind := ownerOf(scope); kind {
-	case noOwner:
-	case armOwner:
+	switch kind := kindOf(scope); kind {
+	case otherKind:
+	case armKind:
 		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, known)); a != nil {
 			a.add(ds)
 		}
@@ -90,7 +90,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		into := [][]int64{c.tenant[:]}
-		if kind == categoryOwner {
+		if kind == categoryKind {
 			into = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
@@ -169,8 +169,8 @@ func (c *Chooser) cell(scope string) *[baselineFields]int64 {
 	return v
 }
 
-// Clone copies the counters. A provisional report adds the open sessions to the copy. The chooser's
-// own state is left out.
+// Clone copies the counters without the rewards of open sessions and without snapshots. A
+// provisional report adds the open sessions to the copy.
 func (c *Chooser) Clone() *Chooser {
 	out := newChooser(c.measured.Clone())
 	c.mu.RLock()

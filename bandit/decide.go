@@ -47,8 +47,8 @@ func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fr
 	}
 }
 
-// fitRoom drops the lowest ranks that exceed the room, before any coin is flipped: a withheld pick
-// takes its room, too.
+// fitRoom drops, by rank, each pick that exceeds the remaining room, before any coin is flipped: a
+// withheld pick takes its room, too.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -83,8 +83,8 @@ func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) 
 // startBase and baseWeight are the start of a new category: ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that is subtracted from a session. Lessons that match
-// together explain the same difficulty. Subtracted in full, they explain the difficulty several
+// damping is the part of a match effect that enters the expected reward of a session. Lessons that
+// match together explain the same difficulty. With the full effects the difficulty counts several
 // times, the residuals of the next sessions overshoot, and with late rewards (a tenth of all
 // sessions open is enough) the oscillation grows until the chooser is no better than chance. The
 // report is unaffected, because any centre that is fixed before the coin is valid.
@@ -189,7 +189,7 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	case Fixed:
 	case Earn:
 		switch {
-		case p.Proven || p.Trusted && c.uplift(): // a pure experiment keeps its share
+		case p.Proven || p.Trusted && c.uplift(): // other objectives keep the full share until the proof
 			return minProbability
 		case p.Leaning && c.uplift():
 			return c.Epsilon / 2

@@ -2,49 +2,50 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Counters that only the chooser reads, in the same scopes and under the same days as the counters
-// of a trial.
+// Stored names of the counters that only the chooser reads. A residual is the reward of a session
+// less the reward that the session's record predicts without the lesson (residuals.go).
 const (
-	fS1      = "s1"       // per arm and day, injected: sum of the residuals
-	fS0      = "s0"       // per arm and day, withheld: sum of the residuals
-	fSU      = "su"       // per arm and day, matched and not picked, or control: sum of the residuals
-	fGraded  = "graded"   // global: rewards other than 0 and 1
-	fRes2    = "res2"     // global: sum of the squared residuals of the model
-	fCN, fCS = "cn", "cs" // per category: number of sessions, and sum of rewards less the part that lessons explain
+	fSumInjected   = "s1"     // per arm and day: residuals of sessions in which the lesson was injected
+	fSumWithheld   = "s0"     // per arm and day: residuals of sessions in which the lesson was withheld
+	fSumUnpicked   = "su"     // per arm and day: residuals of sessions that matched the lesson without a pick
+	fGraded        = "graded" // global: number of rewards other than 0 and 1
+	fSquares       = "res2"   // global: sum of the squared residuals of the whole prediction
+	fCategoryCount = "cn"     // per category: number of rewarded sessions
+	fCategorySum   = "cs"     // per category: sum of the rewards less the predicted effects of the lessons
 )
 
-// categoryMark is the prefix of the scope of a baseline.
+// categoryMark is the prefix of the scope of a category.
 const categoryMark = "x:"
 
 func categoryScope(category string) string { return categoryMark + category }
 
-// owner is the kind of scope in which a counter belongs to the chooser. In another scope the name
-// may mean another counter.
-type owner uint8
+// scopeKind is a kind of scope with counters of the chooser. One name may mean different counters
+// in scopes of different kinds.
+type scopeKind uint8
 
 const (
-	noOwner owner = iota
-	armOwner
-	categoryOwner
-	tenantOwner
+	otherKind scopeKind = iota // the chooser reads no counter of the scope
+	armKind
+	categoryKind
+	globalKind
 )
 
-// ownerOf returns the kind of a scope.
-func ownerOf(scope string) owner {
+// kindOf returns the kind of a scope.
+func kindOf(scope string) scopeKind {
 	switch {
 	case scope == "":
-		return tenantOwner
-	case trial.Arm(scope).IsRule(): // the chooser chooses no section
-		return noOwner
+		return globalKind
+	case trial.Arm(scope).IsRule(): // the arm of a section of a rules file, which the chooser does not choose
+		return otherKind
 	case trial.IsArm(scope):
-		return armOwner
+		return armKind
 	case scope[:2] == categoryMark:
-		return categoryOwner
+		return categoryKind
 	}
-	return noOwner
+	return otherKind
 }
 
-// Indices of the values, by owner.
+// Indices of the values, by the kind of the scope.
 const (
 	iN1 = iota
 	iS1
@@ -64,13 +65,13 @@ const (
 const (
 	iRewarded = iota
 	iGraded
-	iRes2
-	tenantFields
+	iSquares
+	globalFields
 )
 
 // place is the position of the value of a counter.
 type place struct {
-	owner owner
+	scope scopeKind
 	index int
 }
 
@@ -78,17 +79,17 @@ type place struct {
 //
 //nolint:gochecknoglobals // an immutable table, written once here
 var fields = map[string]place{
-	trial.FieldInjected: {armOwner, iN1}, fS1: {armOwner, iS1}, trial.FieldWithheld: {armOwner, iN0},
-	fS0:                 {armOwner, iS0},
-	trial.FieldUnpicked: {armOwner, iNU}, fSU: {armOwner, iSU},
-	fCN: {categoryOwner, iCN}, fCS: {categoryOwner, iCS},
-	trial.FieldRewarded: {tenantOwner, iRewarded}, fGraded: {tenantOwner, iGraded}, fRes2: {tenantOwner, iRes2},
+	trial.FieldInjected: {armKind, iN1}, fSumInjected: {armKind, iS1},
+	trial.FieldWithheld: {armKind, iN0}, fSumWithheld: {armKind, iS0},
+	trial.FieldUnpicked: {armKind, iNU}, fSumUnpicked: {armKind, iSU},
+	fCategoryCount: {categoryKind, iCN}, fCategorySum: {categoryKind, iCS},
+	trial.FieldRewarded: {globalKind, iRewarded}, fGraded: {globalKind, iGraded}, fSquares: {globalKind, iSquares},
 }
 
 // find looks up a counter. ok is false for a counter that the chooser does not read.
 func find(d *trial.Delta) (pos place, ok bool) {
 	pos = fields[d.Key.Field]
-	return pos, pos.owner != noOwner && pos.owner == ownerOf(d.Key.Scope)
+	return pos, pos.scope != otherKind && pos.scope == kindOf(d.Key.Scope)
 }
 
 // fromFixed returns the number that a fixed-point counter holds.

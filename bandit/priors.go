@@ -94,11 +94,12 @@ func (e evidence) nonNegative() evidence {
 	return e
 }
 
-// belief is the posterior of an arm's two unknowns, with the number of picks.
+// belief is the posterior of an arm: mean and variance of the effect (m, v) and of the match effect
+// (del, delVar), with the number of picks.
 type belief struct{ m, v, del, delVar, picks float64 }
 
 // update returns the posterior of the two-parameter linear model: a session in which the lesson
-// matched has residual del, a session with an injection has del + effect, both with noise Sigma2.
+// matched has the expected residual del, a session with an injection del + effect, both with noise Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su

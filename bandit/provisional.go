@@ -30,7 +30,7 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	ds := Contribution(a, y, tier)
 	e := Provisional{rewarded: len(ds) > 0}
 	for i := range ds {
-		if pos, ok := find(&ds[i]); ok && pos.owner != tenantOwner {
+		if pos, ok := find(&ds[i]); ok && pos.scope != globalKind {
 			e.parts = append(e.parts, part{ds[i].Key.Scope, pos, ds[i].Value})
 		}
 	}
@@ -47,14 +47,14 @@ func (c *Chooser) RestoreProvisional(e Provisional) { c.addProvisional(e, 1) }
 // DropProvisional removes the contribution of an open session.
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
-// Rewarded reports whether the session had a reward.
+// Rewarded reports whether the contribution has a reward.
 func (e Provisional) Rewarded() bool { return e.rewarded }
 
 // addProvisional adds a provisional reward to the sums of its arms and categories for sign 1, and
 // removes the reward for sign -1.
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
-		if p.place.owner == armOwner {
+		if p.place.scope == armKind {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
 			state := a.ownState()
@@ -69,7 +69,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
-		if p.place.owner == categoryOwner {
+		if p.place.scope == categoryKind {
 			name := categoryOf(p.scope)
 			b := c.category(name)
 			b.provisional[p.place.index] += sign * p.value

@@ -6,8 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// cautionTightest is the number of sessions at which the test for a caution is most sensitive: fifteen
-// failures where one in two would succeed make a caution.
+// cautionTightest is the number of sessions at which the test for a caution is most sensitive.
 const cautionTightest = 100
 
 // cautionChance is the probability that a lesson without effect ever becomes a caution, or the

@@ -57,5 +57,5 @@ func (c *Chooser) rewardVariance() float64 {
 	if n < 50*trial.One || graded < 0.05*n {
 		return startSigma2
 	}
-	return clip(float64(c.tenant[iRes2])/n, 0.01, 0.25)
+	return clip(float64(c.tenant[iSquares])/n, 0.01, 0.25)
 }

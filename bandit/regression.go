@@ -52,7 +52,7 @@ func cellOf(a *trial.Assignment) string {
 // bandSeconds is the length of a band of the day, in seconds of UTC.
 const bandSeconds = 3 * 3600
 
-// toolsBand returns a coarse number of tools.
+// toolsBand returns the band of a number of tools.
 func toolsBand(n int) string {
 	for band, limit := range []int{0, 4, 12, 30} {
 		if n <= limit {
@@ -131,7 +131,7 @@ func (r *Regression) usable() bool {
 // cell is the sum over the closed and rewarded sessions with the same facts.
 type cell struct {
 	facts  [factCount]string
-	n, sum float64 // sessions, and rewards less the part that lessons explain
+	n, sum float64 // sessions, and rewards less the predicted effects of the lessons
 }
 
 // sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order.

@@ -30,24 +30,24 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 	if a.Decided {
 		res := y - a.Base - del - inj
-		d.Add("", fRes2, 0, res*res)
+		d.Add("", fSquares, 0, res*res)
 	}
 	if a.Category != "" {
-		d.Add(cellOf(a), fCN, 0, 1)
-		d.Add(cellOf(a), fCS, 0, y-del-inj)
+		d.Add(cellOf(a), fCategoryCount, 0, 1)
+		d.Add(cellOf(a), fCategorySum, 0, y-del-inj)
 	}
 	for _, m := range a.Matched { // a match without a pick measures the match effect
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {
-			d.Add(string(m.Arm), fSU, a.Day, y-a.Base-(del-m.Del)-inj)
+			d.Add(string(m.Arm), fSumUnpicked, a.Day, y-a.Base-(del-m.Del)-inj)
 		}
 	}
 	for i := range a.Picks {
-		p, field := &a.Picks[i], fS0
+		p, field := &a.Picks[i], fSumWithheld
 		if p.Arm.IsRule() {
 			continue
 		}
 		if p.Injected {
-			field = fS1
+			field = fSumInjected
 		}
 		d.Add(string(p.Arm), field, a.Day, y-p.Off)
 	}

@@ -133,8 +133,8 @@ func (p *Post) checkTarget() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// setScore sets type and score: a type implies a score, and a quality label without a type implies a
-// score.
+// setScore sets type and score: every type but score implies a score, and so does a quality label
+// without a type and a score.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -172,7 +172,7 @@ func (r *reader) fail(format string, args ...any) {
 }
 
 // text returns the string of a key, "" for an absent key. A value that is not a string, longer than
-// limit bytes, or empty is a fault.
+// limit bytes, or empty (except of comment and rater) is an error.
 func (r *reader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {

@@ -52,7 +52,8 @@ func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) 
 	return top, byRater
 }
 
-// joinChecks removes the checks of work that ended, and keeps the lowest of the other checks.
+// joinChecks removes the checks of a session whose work has ended (StageEnd), and otherwise keeps
+// the check with the lowest score.
 func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
@@ -90,8 +91,8 @@ func later(a, b Entry) bool {
 	return a.tieBreaker() > b.tieBreaker()
 }
 
-// tieBreaker returns the content hash, computed if the entry has none, followed by the id, for entries of
-// one rater whose hash another process set.
+// tieBreaker returns the content hash, computed if the entry has none, followed by the id, so that two
+// entries of one rater with the same time and hash have a fixed order.
 func (e *Entry) tieBreaker() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID

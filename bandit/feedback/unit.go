@@ -3,10 +3,10 @@ package feedback
 import "slices"
 
 // A unit is the subject of randomisation where several sessions belong together: a run, or a named
-// session with its sub-agents. The row of the unit has the draws and one reward. Feedback for a
+// session with its sub-agents. The row of the unit has the assignment and one reward. Feedback for a
 // member counts for the unit, and feedback for the unit counts for each member:
 //
-//   - an entry of a member is copied to the unit without its text, within the limits of a set;
+//   - an entry of a member is copied to the unit without its text;
 //   - an entry of the unit is copied to each member at the closing, and to closed members when the
 //     entry is corrected.
 //

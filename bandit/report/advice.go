@@ -7,7 +7,7 @@ type Advice struct {
 	Text    string
 }
 
-// Advices returns the advice of each verdict, in the order of the tests.
+// Advices returns the advice of each verdict, in the order in which the verdicts are tested.
 func Advices() []Advice {
 	return []Advice{
 		{Invalid, "Do not use the effect. Look at Health for sessions that are dropped or counted twice."},
@@ -35,8 +35,7 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// ZeroNote returns the reason for an effect's verdict next to an interval that contains 0; empty for
-// other rows. An earlier verdict is valid at all times.
+// ZeroNote returns why a row claims an effect although its interval contains 0; empty for other rows.
 func (r *Row) ZeroNote() string {
 	if r.Lo == nil || *r.Lo > 0 || *r.Hi < 0 {
 		return ""

@@ -42,7 +42,7 @@ func Build(in Input) Report {
 	return r
 }
 
-// lessons returns the listed lessons and the tested arms that are not listed any more.
+// lessons returns the listed lessons and the picked or rewarded arms that are not listed.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}

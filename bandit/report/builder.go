@@ -19,15 +19,15 @@ type builder struct {
 	nextProof, nextClaim float64 // thresholds if one more row passed
 
 	trials   map[trial.Arm][]PlannedTrial
-	observed [trial.OutcomeCount]outcomeBars
-	alarm    float64 // e-value at which a check of the coins fails
+	observed [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
+	alarm    float64                         // e-value at which a check of the coins fails
 }
 
-// States of rows whose arm belongs to no current lesson of the bank.
+// States of rows whose arm belongs to no current lesson.
 const (
-	stateEdited   = "edited"          // an older text of a lesson in the bank
+	stateEdited   = "edited"          // an older text of a current lesson
 	stateArchived = "archived"        // the lesson is in the archive
-	stateRemoved  = "removed"         // the bank has no lesson of that name
+	stateRemoved  = "removed"         // no current lesson has the name
 	stateShown    = "shown otherwise" // current text of a lesson in an older presentation
 )
 

@@ -7,14 +7,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLog returns the logarithm of the e-value against "lessons do not change who reports".
-// Few sessions are control, so with the control coin alone the check would need twice as many
-// sessions. The check therefore also compares the sessions whose first picks were all withheld.
+// allReportingLog returns the logarithm of the e-value against "lessons do not change which sessions
+// have a reward". Few sessions are control, so with the control coin alone the check would need twice
+// as many sessions. The check therefore also compares the sessions whose first picks were all withheld.
 func allReportingLog(g trial.Stats) float64 {
 	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.All.Any)))
 }
 
-// reporting returns the result of the check of allReportingLog, and the number of sessions that reported.
+// reporting returns the result of the check of allReportingLog, and the numbers of rewarded and of all
+// sessions of both groups.
 func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(allReportingLog(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}

@@ -22,7 +22,7 @@ const (
 	MoreErrors  Finding = "more errors"                // higher recurrence, errors, loops or corrections
 	Shorter     Finding = "shorter"                    // fewer turns, tokens or seconds
 	Dearer      Finding = "dearer"                     // more turns, tokens or seconds
-	NoChange    Finding = "no material effect"         // the interval is within a change that an operator would act on
+	NoChange    Finding = "no material effect"         // the interval is within the smallest change that an operator would act on
 	NotProven   Finding = "unproven"                   // needs more picks
 	Broken      Finding = "invalid"                    // the coins are broken: no conclusion
 )
@@ -67,11 +67,11 @@ type Outcome struct {
 
 // outcomeBars are the thresholds of one outcome over all lessons.
 type outcomeBars struct {
-	claim     float64 // largest p-value of an interval that excludes 0
+	claim     float64 // largest p-value of an interval for a finding that is not proven
 	fewer     float64 // smallest logarithm of an e-value that proves a fall
-	more      float64
-	lessons   int // lessons with a pick
-	nextClaim float64
+	more      float64 // smallest logarithm of an e-value that proves a rise
+	lessons   int     // lessons with a pick
+	nextClaim float64 // claim if one more lesson had a finding
 }
 
 // outcomeRate is the accepted share of wrong rows among the rows with a finding that is not proven.
@@ -86,9 +86,9 @@ func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.
 // claimable reports whether each arm has enough picks for a finding from the interval.
 func claimable(s sums) bool { return s.shown() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
 
-// recurrenceShare is the share of the error budget of `proven` that the falls of recurrence get. The
-// recurrence is the question that a lesson about an error asks; the share keeps the six other
-// outcomes and all rises from making that answer slow.
+// recurrenceShare is the share of the error budget of `proven` that the falls of recurrence get. A
+// lesson about an error is meant to lower its recurrence. The share keeps the tests of the six other
+// outcomes and of all rises from delaying this proof.
 const recurrenceShare = 0.8
 
 // outcomes returns the thresholds of each outcome. The p-values of the intervals have a correction for
@@ -214,19 +214,19 @@ func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Findin
 		if o == trial.Recurrence {
 			return Prevents
 		}
-		return provenMark + word(o, -1)
+		return provenMark + findingFor(o, -1)
 	case s.LogUp >= bar.more && e > 0:
-		return provenMark + word(o, +1)
+		return provenMark + findingFor(o, +1)
 	case claimable(all) && all.exclusion() <= bar.claim:
-		return word(o, e)
+		return findingFor(o, e)
 	case lo >= -material(o) && hi <= material(o):
 		return NoChange
 	}
 	return NotProven
 }
 
-// word returns the finding for a change of an outcome.
-func word(o trial.Outcome, effect float64) Finding {
+// findingFor returns the finding for a change of an outcome.
+func findingFor(o trial.Outcome, effect float64) Finding {
 	switch {
 	case o.Logarithmic() && effect < 0:
 		return Shorter

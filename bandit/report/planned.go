@@ -46,8 +46,7 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 	return out, sum
 }
 
-// plannedTrialOf returns the planned trial of an evaluation, with the effect as far as the picks permit an
-// effect.
+// plannedTrialOf returns the planned trial of an evaluation, with the effect if there are enough picks.
 func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Taken: l.Taken,
@@ -93,7 +92,7 @@ func (l *PlannedTrial) judge(bar float64) Verdict {
 	return Unproven
 }
 
-// outcomeVerdict returns the word of a trial on an outcome, as a verdict.
+// outcomeVerdict returns the finding of a trial on an outcome, as a verdict.
 func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	switch smallest := inUnit(o, material(o)); {
 	case l.P == nil:
@@ -101,7 +100,7 @@ func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	case *l.P <= bar && *l.Effect < 0 && o == trial.Recurrence:
 		return Verdict(Prevents)
 	case *l.P <= bar:
-		return Verdict(provenMark + word(o, *l.Effect))
+		return Verdict(provenMark + findingFor(o, *l.Effect))
 	case *l.Lo >= -smallest && *l.Hi <= smallest:
 		return NoEffect
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// alarm is the e-value at which a ratio is called broken, where there are few ratios. By
-	// Ville's inequality an honest coin reaches this value at any time with a probability of at
-	// most one in a thousand.
+	// alarm is the e-value at which a check fails in a report with few checks. By Ville's
+	// inequality an honest coin reaches this value at any time with a probability of at most one in
+	// a thousand.
 	alarm = 1000
 	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
 	// checks.
@@ -86,8 +86,8 @@ func coinsLog(strata []trial.Stratum) float64 {
 	return combine(logEs...)
 }
 
-// reportingLog returns the logarithm of the e-value against "the lesson changes neither who reports
-// nor which source reports". If reporting does not depend on the arm, the coin falls as promised
+// reportingLog returns the logarithm of the e-value against "the lesson changes neither which sessions
+// have a reward nor the tier of a reward". If reporting does not depend on the arm, the coin falls as promised
 // among the sessions with a reward at the closing, among the other sessions, and among the sessions
 // of each tier. The result is the mean of the test of rewarded and unrewarded sessions and the test
 // of the tiers.
@@ -129,8 +129,8 @@ func whoReports(s trial.Stratum) (rewarded, unrewarded float64) {
 }
 
 // reportingProduct returns the logarithm of the product of the e-values of whoReports over many strata.
-// Given who reported, all coins are independent, even the coins of one session, and a fault in
-// reporting shows in all strata.
+// Given which sessions have a reward, all coins are independent, even the coins of one session, and a
+// fault in reporting shows in all strata.
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -169,7 +169,7 @@ func alarmLevel(logEs []float64) float64 {
 // worstCase bounds the effect for the case that every closed session without a reward had the
 // worst, or the best, reward (Manski's bounds): the remaining statement if reporting is in doubt.
 // The bounds are taken within each propensity and weighted by sessions, because pooled differences
-// over changing propensities are Simpson's paradox.
+// over changing propensities are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {

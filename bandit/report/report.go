@@ -10,7 +10,7 @@ import (
 // Verdict is the conclusion about a lesson as of today.
 type Verdict string
 
-// The verdicts, in the order of the tests. A row has the first verdict that holds.
+// The verdicts, in the order in which they are tested. A row has the first verdict that holds.
 const (
 	Invalid     Verdict = "invalid"                // the coins or the reporting are broken: no conclusion
 	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
@@ -22,7 +22,7 @@ const (
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
 	LikelyHarms Verdict = "likely harms"           // as LikelyHelps
-	Benched     Verdict = "benched"                // the chooser expects harm and picks the lesson only in a second try
+	Benched     Verdict = "benched"                // the chooser expects harm and picks the lesson in few sessions only
 	Unproven    Verdict = "unproven"               // needs more picks
 )
 
@@ -98,7 +98,7 @@ type Global struct {
 	Bands         []Band  `json:"bands,omitempty"` // effect over time, if Input.Bands
 }
 
-// Day holds both arms of one day.
+// Day compares the treated and the control sessions of one day.
 type Day struct {
 	Date        string   `json:"date"` // start of the sessions, UTC
 	NTreated    int64    `json:"n_treated"`
@@ -125,11 +125,11 @@ func (s *Spent) Add(o Spent) {
 // SRM is the check for a sample-ratio mismatch: whether the coins fall as often as intended.
 type SRM struct {
 	EValue float64 `json:"e_value"` // evidence against the coins, capped at 1e12
-	Alarm  float64 `json:"alarm"`   // e-value at which the check fails: over all lessons and checks, one list in twenty ever has a false alarm
+	Alarm  float64 `json:"alarm"`   // e-value at which the check fails: over all lessons and checks, one sound experiment in twenty ever has a false alarm
 	OK     bool    `json:"ok"`
 }
 
-// Reporting is the check that lessons do not change who reports an outcome, or how.
+// Reporting is the check that lessons do not change which sessions have a reward, or the tier of the reward.
 type Reporting struct {
 	RewardedTreated int64   `json:"told_treated"`
 	RewardedControl int64   `json:"told_control"`

@@ -12,7 +12,8 @@ import (
 
 // Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards
 // in both arms of a lesson, and the effects for one agent, model or length of task. A survey
-// explores and makes no verdict. A Survey holds sums, and no session.
+// explores and makes no verdict. A Survey holds sums, and one session of each version of a lesson as
+// an example.
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
@@ -20,7 +21,7 @@ type Survey struct {
 	Made     time.Time
 
 	rewards  map[string]*Rewards // by slug
-	cells    map[cellKey]*sums   // the mean is the effect for any share of the coins
+	cells    map[cellKey]*sums   // sums of z, whose mean is the effect
 	examples map[trial.Arm]LessonSession
 }
 

@@ -68,7 +68,7 @@ type Pick struct {
 	Arm        Arm     `json:"arm"`
 	Eps        float64 `json:"eps"` // propensity of being withheld
 	Injected   bool    `json:"inj"`
-	M          float64 `json:"m"`   // posterior mean effect when it was picked
+	M          float64 `json:"m"`   // posterior mean effect at the pick
 	Off        float64 `json:"off"` // expected reward of the session without the lesson
 	C          float64 `json:"c"`   // centre of the reward in the report
 	Tokens     int     `json:"tok,omitempty"`
@@ -87,10 +87,10 @@ type Assignment struct {
 	Category string     `json:"cat"`
 	Model    string     `json:"model,omitempty"` // model of the first request; bounded at the closing (Counters.AdmitModel)
 	Tools    int        `json:"tools,omitempty"` // number of tools at the first request
-	Base     float64    `json:"base"`
-	C        float64    `json:"c,omitempty"`   // centre of the global comparison, set at the first match
-	Decided  bool       `json:"dec,omitempty"` // Control and Base are set
-	Looped   bool       `json:"lp,omitempty"`  // a loop was found before the first match
+	Base     float64    `json:"base"`            // expected reward without a lesson, set with the control coin
+	C        float64    `json:"c,omitempty"`     // centre of the global comparison, set at the first match
+	Decided  bool       `json:"dec,omitempty"`   // Control and Base are set
+	Looped   bool       `json:"lp,omitempty"`    // a loop was found before the first match
 	Matched  []Match    `json:"m,omitempty"`
 	Picks    []Pick     `json:"p,omitempty"`
 	At       int64      `json:"at,omitempty"`    // start of the session, in seconds since 1970

@@ -225,7 +225,7 @@ func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RUnlock()
 	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
-		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another one
+		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another '#'
 		if end < len(plannedMark) {
 			continue
 		}

@@ -10,15 +10,15 @@ func Day(t time.Time) int32 {
 	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
 }
 
-// Advance sets the current day. Rates are computed over the days before the current day.
+// Advance sets the current day. Rates cover the days up to the current day.
 func (c *Counters) Advance(day int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.day = day
 }
 
-// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the last rateWindow days
-// up to day.
+// ClosedPerDay returns the mean number of closed sessions of the tenant per day, up to day and from the
+// first day with a closing among the last rateWindow days.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

@@ -7,49 +7,50 @@ import (
 
 // Fields that the chooser reads, too. Dated fields are stored under the day of the session.
 const (
-	FieldInjected = "n1"   // dated: sessions with the lesson, or treated
-	FieldWithheld = "n0"   // dated: sessions without the lesson, or control
-	FieldUnpicked = "nu"   // dated: sessions in which the lesson matched and was not picked, or control
+	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
+	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
+	FieldUnpicked = "nu"   // dated: rewarded sessions, control included, that matched the lesson without a pick
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. n, z, zz, s1 and s0 are dated.
+// All further fields. n, z, zz, s1 and s0 are dated. y is the reward of a session, off is Pick.Off,
+// and z is the session's term of the effect (Z).
 const (
-	fS1, fS0   = "s1", "s0"  // global: rewards of the treated and the control sessions
-	fN         = "n"         // randomised sessions with a reward
-	fZ, fZZ    = "z", "zz"   // sums of z and of z squared
-	fM1, fY1   = "m1", "y1"  // rewarded sessions and rewards, injected
-	fM0, fY0   = "m0", "y0"  // rewarded sessions and rewards, withheld
-	fMatched   = "matched"   // closed sessions in which the lesson matched
-	fPicked    = "picked"    // closed sessions in which the lesson was picked
-	fTokens    = "tokens"    // tokens injected
-	fClosed    = "closed"    // global, dated: sessions closed
-	fAdded     = "added"     // global, dated: tokens injected, all lessons
-	fBilled    = "billed"    // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
-	fRead      = "read"      // global, dated: input tokens of these sessions
-	fKept      = "kept"      // global, dated: cached input tokens of these sessions
-	fSpent     = "spent"     // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
-	fInput     = "input"     // input tokens of these sessions, in thousands
-	fCached    = "cached"    // cached input tokens of these sessions
-	fRefused   = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fBeside    = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
-	fSuccess   = "success"   // rewarded injected sessions with a reward of at least .5
-	fFailure   = "failure"   // rewarded injected sessions with a reward below .5
-	fBetter    = "better"    // sum of max(0, y-off) over injected sessions
-	fWorse     = "worse"     // sum of max(0, off-y) over injected sessions
-	fSumY      = "sumy"      // global: sum of rewards
-	fEmaxUp    = "emax+"     // logarithm of the running maximum of E+, in millionths
-	fEmaxDown  = "emax-"     // logarithm of the running maximum of E-, in millionths
-	fProvenAt  = "proven_at" // unix seconds at which E+ reached 20
-	fOutUp     = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
-	fOutDown   = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
-	fIdleAt    = "idle_at"   // unix seconds of the first interval within the material size
-	wUp, wDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
+	fS1, fS0      = "s1", "s0"  // global: rewards of the treated and the control sessions
+	fN            = "n"         // randomised sessions with a reward
+	fZ, fZZ       = "z", "zz"   // sums of z and of z squared
+	fM1, fY1      = "m1", "y1"  // rewarded sessions and rewards, injected
+	fM0, fY0      = "m0", "y0"  // rewarded sessions and rewards, withheld
+	fMatched      = "matched"   // closed sessions in which the lesson matched
+	fPicked       = "picked"    // closed sessions in which the lesson was picked
+	fTokens       = "tokens"    // tokens injected
+	fClosed       = "closed"    // global, dated: sessions closed
+	fAdded        = "added"     // global, dated: tokens injected, all lessons
+	fBilled       = "billed"    // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
+	fBilledInput  = "read"      // global, dated: input tokens of these sessions
+	fBilledCached = "kept"      // global, dated: cached input tokens of these sessions
+	fSpent        = "spent"     // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
+	fInput        = "input"     // input tokens of these sessions, in thousands
+	fCached       = "cached"    // cached input tokens of these sessions
+	fRefused      = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
+	fBeside       = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fSuccess      = "success"   // rewarded injected sessions with a reward of at least .5
+	fFailure      = "failure"   // rewarded injected sessions with a reward below .5
+	fBetter       = "better"    // sum of max(0, y-off) over injected sessions
+	fWorse        = "worse"     // sum of max(0, off-y) over injected sessions
+	fSumY         = "sumy"      // global: sum of rewards
+	fEmaxUp       = "emax+"     // logarithm of the running maximum of E+, in millionths
+	fEmaxDown     = "emax-"     // logarithm of the running maximum of E-, in millionths
+	fProvenAt     = "proven_at" // unix seconds at which E+ reached 20
+	fOutUp        = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
+	fOutDown      = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
+	fIdleAt       = "idle_at"   // unix seconds of the first interval within the material size
+	wUp, wDown    = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
-// Fields of the coins with one propensity, with suffix 0 or 1 for the arm. The fields of rewarded
-// sessions also have the tier of the reward. The propensity follows in millionths:
-// "told1.2@200000".
+// Fields of the sessions whose coins had the same propensity, with suffix 0 or 1 for the arm. The
+// fields of rewarded sessions also have the tier of the reward. The propensity follows in
+// millionths: "told1.2@200000".
 const (
 	fAssigned = "a"     // closed sessions
 	fAtClose  = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
@@ -171,7 +172,7 @@ func table() map[string]place {
 		for i, name := range []string{fSpent, fInput, fCached} {
 			t[name+b] = place{overall, iSpent + 3*arm + i}
 		}
-		for i, name := range []string{fBilled, fRead, fKept} {
+		for i, name := range []string{fBilled, fBilledInput, fBilledCached} {
 			t[name+b] = place{outlay, iBilled + 3*arm + i}
 		}
 		t[fRefused+b] = place{overall, iRefused + arm}
@@ -225,8 +226,8 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// coinField names a counter of one stratum: one arm, one propensity. Pooling different propensities
-// would be Simpson's paradox.
+// coinField names a counter of one stratum: one arm, one propensity. Sums over different
+// propensities would be subject to Simpson's paradox.
 func coinField(field string, injected bool, eps float64) string {
 	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// outcomeBets is the number of bet sizes on an outcome. The bets are in multiples of the width of the pick.
+// outcomeBets is the number of bet sizes on an outcome. The bets are in multiples of Watch.Width.
 // The bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger,
 // and a session has seven outcomes.
 const outcomeBets = 4

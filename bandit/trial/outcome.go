@@ -92,7 +92,7 @@ type Tally struct {
 	At          int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
 }
 
-// Add adds what happened in a part of the session.
+// Add adds the sums of a part of the session.
 func (t *Tally) Add(o Tally) {
 	t.Errors, t.Loops, t.Corrections = t.Errors+o.Errors, t.Loops+o.Loops, t.Corrections+o.Corrections
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)

@@ -6,7 +6,7 @@ import "math"
 // the holdout and the end of a trial.
 type Progress struct {
 	Proven    bool // E+ reached 20 at some time
-	Concluded bool // the interval was above 0, or within the material size, at some time
+	Concluded bool // the interval was above 0 and never below 0, or within the material size at some time
 	Reached   bool // the trial has the requested width or number of picks
 }
 

@@ -74,7 +74,7 @@ func (p *Pick) closeSurrogate(d *Deltas) {
 	}
 }
 
-// rewardSurrogate adds the difference between the z of a reward and of the surrogate.
+// rewardSurrogate adds the sums of a rewarded pick: of d = z(y) - g, of g, and of their products.
 func (p *Pick) rewardSurrogate(d *Deltas, zy float64) {
 	zs, g, ok := p.countSurrogate(d, uM1, uM0)
 	if !ok {

@@ -24,7 +24,7 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 		d.Add(scope, cached, day, float64(min(u.Cached, u.Input))/kilo)
 	}
 	if b := bit(!a.Control); a.InComparison() {
-		spend("", a.Day, fBilled+b, fRead+b, fKept+b)
+		spend("", a.Day, fBilled+b, fBilledInput+b, fBilledCached+b)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
