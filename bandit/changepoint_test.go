@@ -20,8 +20,8 @@ func addDay(c *bandit.Chooser, day int32, n int, level float64) {
 	}
 }
 
-// A lesson that turns harmful is dropped within one day, after a few hundred sessions, for any
-// number of past rewards. A constant lesson keeps its belief.
+// The belief about a lesson that turns harmful is negative after 600 sessions of the same day, in
+// spite of 2,400 earlier rewards. Without a change of the effect the belief stays.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -75,7 +75,8 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 }
 
-// The history of an arm is bounded and covers the whole lifetime.
+// The snapshots of an arm are limited in number, ascend in sessions and days, and reach the latest
+// sessions.
 func TestSnapshotHistoryIsBounded(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
@@ -94,6 +95,6 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 		}
 	}
 	if last := injected[len(injected)-1]; last < 17_000 {
-		t.Errorf("the last snapshot is of %v sessions, want at least 17000", last)
+		t.Errorf("the last snapshot was taken after %v sessions, want at least 17000", last)
 	}
 }

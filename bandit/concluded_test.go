@@ -52,10 +52,10 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		c.Maxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
-		if got.Concluded != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}) == 0.05) != k.want {
-			t.Errorf("%s: concluded %v, want %v", k.what, got.Concluded, k.want)
+		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != k.want || (eps == 0.05) != k.want {
+			t.Errorf("%s: got Concluded = %v and the next epsilon %v, want Concluded = %v and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
 		}
-		// A replica that reads equal sums without the mark sets the mark from the sums. A copy has the mark.
+		// A replica that reads equal sums without the maxima computes the maxima from the sums. A clone has the maxima.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s: the same sums give another result, want concluded: %v", k.what, k.want)
 		}

@@ -21,7 +21,7 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 		k.Confidence = confidence
 		p := c.Posterior(k)
 		if !close6(p.Mean, want) || !close6(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
-			t.Errorf("confidence %v: %+v, want mean %v", confidence, p, want)
+			t.Errorf("confidence %v: got %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
 }
@@ -47,8 +47,8 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	}
 }
 
-// A lesson with enough picks is benched as soon as harm is likelier than not. A match without a
-// pick is not enough.
+// A lesson with 200 picks is benched as soon as harm is likelier than not. A match without a pick
+// does not count as a pick.
 func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 	for _, x := range []struct {
 		injected, withheld, unpicked, mean float64
@@ -73,7 +73,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		c := bandit.New()
 		e.addTo(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
-			t.Errorf("%+v: got %+v, want Mean = %v and Probe = %v", x, p, x.mean, x.want)
+			t.Errorf("%+v: got %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 			t.Fatalf("got %+v, want finite numbers, Var > 0 and a mean within 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
-			t.Fatalf("got s %v, f %v, want s >= 0 and f >= 0", s, f)
+			t.Fatalf("got %v successes and %v failures, want no negative count", s, f)
 		}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
@@ -128,14 +128,14 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
 		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
 		if got := at(k.day, k.half); !close6(got, want) {
-			t.Errorf("day %d, half-life %v: %v, want %v", k.day, k.half, got, want)
+			t.Errorf("day %d, half-life %v: got the mean %v, want %v", k.day, k.half, got, want)
 		}
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
 	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.One), delta("a@1", "s1", 7, -10*trial.One)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
-		t.Errorf("the added session changes no belief: %v -> %v", before, after)
+		t.Errorf("ten sessions with the residual -1 moved the mean from %v to %v, want a lower mean", before, after)
 	}
 }
 
@@ -156,12 +156,14 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 			t.Errorf("%v sessions a day: the mean is %v, want %v", rate, got, mean)
 		}
 	}
-	if trial.Day(time.Unix(-1, 0)) != 0 || trial.Day(time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)) != 20454 || trial.Day(time.Unix(math.MaxInt64, 0)) != math.MaxInt32 {
-		t.Error("Day is wrong before 1970, on 2026-01-01 or at the last time; want 0, 20454 and the largest int32")
+	for at, want := range map[time.Time]int32{time.Unix(-1, 0): 0, time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC): 20454, time.Unix(math.MaxInt64, 0): math.MaxInt32} {
+		if got := trial.Day(at); got != want {
+			t.Errorf("Day(%v) = %d, want %d", at, got, want)
+		}
 	}
 }
 
-func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
+func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 	c := bandit.New()
 	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.One), delta("old@1", "s1", 1, 400*trial.One), delta("old@1", "nu", 1, 4000*trial.One)}
 	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
@@ -183,7 +185,7 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 		{"its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(k.c).Mean; !close6(got, k.want) {
-			t.Errorf("%s: prior mean %v, want %v", k.what, got, k.want)
+			t.Errorf("%s: got the mean %v, want %v", k.what, got, k.want)
 		}
 	}
 	if half < 0.03 {
@@ -195,22 +197,23 @@ func TestHeirInheritsHalfOfTheBelief(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !close6(third, own/2) {
-		t.Errorf("the third text begins at %v, want half of the second text's own %v", third, own)
+		t.Errorf("the third text starts with the mean %v, want %v, half of the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
 		t.Errorf("the mean of the first text is %v, want %v as before the second text", got, first)
 	}
 }
 
-// An EM step for a single lesson equals a calculation by hand, and stays within the bounds.
-func TestRefitMatchesOneEMStepByHand(t *testing.T) {
+// Refit moves the prior mean towards the effect of forty equal lessons, and changes no prior
+// before SetPriors.
+func TestRefitFollowsTheLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
-		t.Errorf("without lessons the priors stay: %+v", p)
+		t.Errorf("without lessons: got %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
-		t.Errorf("four injections are no evidence: %+v", p)
+		t.Errorf("after four injections: got %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
@@ -218,7 +221,7 @@ func TestRefitMatchesOneEMStepByHand(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("the priors of 40 lessons with an effect of 6 points are %+v, want a mean of 0.03 to 0.06", p)
+		t.Errorf("the priors of 40 lessons with an effect of 6 points are %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
 	}
 	if c.Priors().Version != 0 {
 		t.Errorf("the priors have version %d before their publication, want 0", c.Priors().Version)
@@ -262,7 +265,7 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
 		b, w := publish(k.n, k.better, k.worse)
 		if (w > b) != k.caution {
-			t.Errorf("%+v: got %v and %v published harm, want a caution = %v", k, b, w, k.caution)
+			t.Errorf("%+v: got better %v and worse %v, want worse > better: %v", k, b, w, k.caution)
 		}
 	}
 }

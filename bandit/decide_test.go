@@ -61,7 +61,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 		}
 		a = trial.Assignment{}
 		if got = slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("f"), 1)); got != nil {
-			t.Fatalf("an expected effect of 0 is not a reason to inject: %v", got)
+			t.Fatalf("with an expected effect of 0 Decide picked %v, want no pick", got)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestBaselineFollowsItsCategory(t *testing.T) {
 		a := &trial.Assignment{Category: "c"}
 		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
-			t.Errorf("%v sessions with a sum of %v: %v, want %v", c.n, c.sum, a.Base, c.want)
+			t.Errorf("%v sessions with a sum of %v: got the baseline %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
 		for i, what := range []string{"leaning", "proven", "concluded"} {
 			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Action{}, b[what]); got != want[i] {
-				t.Errorf("%s: %s is withheld with %v, want %v", rule, what, got, want[i])
+				t.Errorf("holdout %q, a %s lesson: got epsilon %v, want %v", rule, what, got, want[i])
 			}
 		}
 	}
@@ -168,21 +168,21 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// With Earn a pure experiment keeps its holdout until the proof.
+// With Earn every objective but uplift keeps the full holdout until the proof.
 func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true}); got != want {
-			t.Errorf("%s: got %v, want %v", objective, got, want)
+			t.Errorf("objective %q: got epsilon %v for a leaning lesson, want %v", objective, got, want)
 		}
 		if want < 0.2 {
 			want = 0.05
 		}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true}); got != want {
-			t.Errorf("%s, trusted: %v, want %v", objective, got, want)
+			t.Errorf("objective %q: got epsilon %v for a trusted lesson, want %v", objective, got, want)
 		}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
-			t.Errorf("%s: got epsilon %v for a proven lesson, want 0.05", objective, got)
+			t.Errorf("objective %q: got epsilon %v for a proven lesson, want 0.05", objective, got)
 		}
 	}
 	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Action{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
@@ -211,7 +211,7 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	}
 }
 
-// moved holds the beliefs of believe with another baseline.
+// moved holds the beliefs of beliefsBySlug with another baseline.
 type moved struct{ beliefsBySlug }
 
 func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
@@ -233,8 +233,8 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	}
 }
 
-// A benched lesson is picked within the probe budget only. A lucky draw does not admit the lesson,
-// also if nothing else matches.
+// A benched lesson is picked within the probe budget only, also if nothing else matches. A high draw
+// of its effect does not pick the lesson.
 func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -242,7 +242,7 @@ func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
 	}
 	if tried < 60 || tried > 150 {
-		t.Errorf("tried in %d of 5,000 sessions, want 2 in 100", tried)
+		t.Errorf("the benched lesson was picked in %d of 5,000 sessions, want 60 to 150", tried)
 	}
 }
 
@@ -258,17 +258,17 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 	cfg.Epsilon = 1 // all withheld
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
-		t.Fatalf("got %+v, want three entries in got and Injected = false", got)
+		t.Fatalf("got the picks %+v, want three, the first withheld", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
-		t.Fatalf("matched before, not picked, and now picked: %v", slugs(got))
+		t.Fatalf("at the second match of the same lessons Decide picked %v, want no pick", slugs(got))
 	}
 	more := lessons("k", "l", "m", "n")
 	for _, c := range more {
 		b[c.Slug] = bandit.Posterior{Mean: 0.1}
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
-		t.Fatalf("got %v, want two entries in got and Turn = 3", slugs(got))
+		t.Fatalf("with two new matches Decide picked %v, want two picks of turn 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
 		t.Fatalf("with 5 of 2K = 6 picks made Decide returned %v, want one pick", slugs(got))
@@ -288,13 +288,13 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	before := a.Base
 	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
-		t.Fatalf("got %+v, want one entry in got, Arm = %q and Injected = true", got, trial.LoopArm)
+		t.Fatalf("got the picks %+v, want one injected pick of the arm %q", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
-		t.Errorf("the pick is %+v, want an offset of %v", got[0], want)
+		t.Errorf("the pick is %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
 	}
 	if len(a.Matched) != 1 {
-		t.Errorf("the loop warning is not a match of the session: %+v", a.Matched)
+		t.Errorf("the session has the matches %+v, want one without the loop warning", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
 		t.Error("Decide flipped the coin of the warning a second time, want one coin")
@@ -303,7 +303,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Errorf("the pick of the warning is %+v (found: %t), want turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
-		t.Errorf("Decide picked %v, want nothing in a control session", slugs(got))
+		t.Errorf("Decide picked %v, want no pick of a lesson with an expected effect of 0", slugs(got))
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}
@@ -337,7 +337,7 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 		t.Errorf("got first picks %v, want each lesson at least 400 times", got)
 	}
 	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
-		t.Errorf("raw does not follow the raw reward: %v", got)
+		t.Errorf("objective raw picked %v, want a in at least 1500 of 2000 sessions and b in at most 100", got)
 	}
 }
 
@@ -384,8 +384,8 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
 	check := func(p trial.Pick, off, own float64) {
 		t.Helper()
-		if math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-min(max(off+own, 0.05), 0.95)) > 2e-6 {
-			t.Errorf("%s: offset %v centre %v, want %v %v", p.Slug, p.Off, p.C, off, off+own)
+		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-centre) > 2e-6 {
+			t.Errorf("%s: got the offset %v and the centre %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
 		}
 	}
 	check(ps[0], want["a"], -0.1)
@@ -397,7 +397,7 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("a later decision gave the picks %+v and the baseline %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
+		t.Errorf("a later decision gave the picks %+v and the global centre %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
 }
 
@@ -433,7 +433,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 				t.Fatalf("a later turn changed a pick: got %+v, want %+v first", a.Picks, was.Picks)
 			}
 			if len(a.Picks)-len(was.Picks) != len(ps) {
-				t.Fatal("the returned picks are not the new picks")
+				t.Fatalf("Decide returned %d picks and added %d to the assignment, want equal numbers", len(ps), len(a.Picks)-len(was.Picks))
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
 				t.Fatal("a repeated turn made a new decision, want none")
@@ -456,7 +456,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	})
 }
 
-// clone goes through JSON, as a stored record does.
+// clone returns a copy of a by way of JSON, as for a stored record.
 func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -483,7 +483,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd is BenchmarkDecide while a recorder changes the same arms.
+// BenchmarkDecideAfterAdd is BenchmarkDecide with a reward of the same arms before each decision.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action

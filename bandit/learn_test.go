@@ -22,11 +22,11 @@ func TestUpliftLearnsWhereRawFails(t *testing.T) {
 		t.Errorf("uplift gains %.4f of reward per session, want at least 0.02", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
-		t.Errorf("raw gains %.4f, uplift %.4f: the world is not a test", gain[bandit.Raw], gain[bandit.Uplift])
+		t.Errorf("raw gains %.4f and uplift %.4f, want raw at most half of uplift", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 
-// A lesson that turns harmful is dropped, because old evidence fades.
+// After a lesson turns harmful, a chooser with fading evidence gains more than one without.
 func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
@@ -39,6 +39,6 @@ func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
 	with, without := w.later(cfg, fading, 3000), w.later(cfg, lasting, 3000)
 	t.Logf("before %.3f, after the turn: %.3f with fading evidence, %.3f without", before, with, without)
 	if before < 0.02 || with <= without {
-		t.Errorf("with fading evidence the reward is %v, want more than %v without", with, without)
+		t.Errorf("the gain is %v before the lesson turns harmful, then %v with fading evidence and %v without, want at least 0.02, then more with than without", before, with, without)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // With 50 tenants and 2,000 lessons a fleet has 100,000 pairs of tenant and lesson in each process
-// (decision 65). A pair takes a few hundred bytes with the evidence of a session, and nothing without.
+// (decision 65). A pair takes a few hundred bytes with the evidence of a session, and almost none without.
 func TestMemoryOfALessonOfATenant(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {

@@ -16,8 +16,8 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions play sessions of one lesson in a planned trial, without anything being counted in
-// between.
+// trialSessions plays n sessions of lesson a in the planned trial of this name. The chooser counts
+// none of the sessions.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -39,8 +39,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 }
 
 // A planned trial ends with its last pick: in the report when the session of that pick closes, in
-// the chooser as soon as enough open sessions have rewards. Rewards of open sessions do not end the
-// trial in the report, and end no trial twice.
+// the chooser as soon as enough open sessions have rewards. After a withdrawn reward the trial runs
+// again.
 func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -62,11 +62,12 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
-	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Evaluations()[0].Taken {
-		t.Error("open sessions must end the trial for the chooser only")
+	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Taken; !chooser || counted || taken {
+		t.Errorf("with 40 closed and 20 open sessions the trial has ended for the chooser: %v, in the report: %v, evaluated: %v; want true, false, false", chooser, counted, taken)
 	}
-	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Evaluations()[0].Rewarded != 40 {
-		t.Error("a copy lacks the closed sessions")
+	copied := c.Clone()
+	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
+		t.Errorf("the trial of a clone has ended: %v, with %d rewarded picks; want false and 40", copied.Counted(k).Reached, e.Rewarded)
 	}
 	fresh := bandit.New()
 	fresh.Inherit(c)
@@ -81,13 +82,13 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
 	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
-		t.Errorf("certain injection is not a trial: %+v", p)
+		t.Errorf("objective all: got the picks %+v, want one outside of a trial with epsilon 0.2", p)
 	}
 }
 
-// A loop warning before the first match changes no later decision. The session enters the
-// comparison of all sessions at once, for either control coin, and all of its first picks count
-// among the coins of "anything injected".
+// A session with a loop warning before its first match enters the comparison of treated and control
+// sessions at once, with a centre that later decisions keep. The coin "any pick was injected" covers
+// the lessons of the later decision, not the warning.
 func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
@@ -97,7 +98,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.InComparison() || a.C == 0 {
-			t.Fatalf("got %+v, want a.Enters() = true and C other than 0", a)
+			t.Fatalf("got %+v, want a session in the comparison with a centre other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
@@ -139,7 +140,7 @@ func TestLessonBeyondTheBudgetIsNotPicked(t *testing.T) {
 				got = append(got, p.Slug)
 			}
 			if fmt.Sprint(got) != want || len(a.Matched) != 4 {
-				t.Errorf("room %d: %v, want %s", room, got, want)
+				t.Errorf("room %d, epsilon %v: picked %v of %d matches, want %s of 4", room, eps, got, len(a.Matched), want)
 			}
 		}
 	}

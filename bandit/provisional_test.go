@@ -50,7 +50,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
 			t.Fatal("the copy has other counters than the original, want equal counters without open sessions")
 		}
-		if rapid.Bool().Draw(t, "read anew") {
+		if rapid.Bool().Draw(t, "reload") {
 			fresh := c.Clone()
 			fresh.Inherit(c)
 			if c = fresh; !reflect.DeepEqual(snapshot(c), during) {
@@ -84,14 +84,14 @@ func snapshot(c *bandit.Chooser) (s chooserState) {
 	return s
 }
 
-// A session that is excluded or has no reward adds nothing.
+// An excluded session adds nothing. Dropping the zero Provisional does nothing.
 func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	c := bandit.New()
 	a := openSession(t, c, 1)
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {
-		t.Errorf("got %+v, want e.Rewarded() = false and snapshot(c) = %+v", e, before)
+		t.Errorf("an excluded session added %+v and left the state %+v, want no reward and the state %+v", e, snapshot(c), before)
 	}
 	var none bandit.Provisional
 	c.DropProvisional(none)

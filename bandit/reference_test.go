@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// seen holds the counts of one arm.
+// seen holds the session counts and the residual sums of one arm.
 type seen struct{ n1, s1, n0, s0, nu, su float64 }
 
 // addTo adds the counts to a chooser, on one day.
@@ -23,7 +23,7 @@ func (e seen) addTo(c *bandit.Chooser, arm string, day int32) {
 }
 
 // solve returns the posterior by the formulas of the specification: a session that matched the
-// lesson has the residual del, and an injected session has del + effect.
+// lesson has the expected residual del, and an injected session del + effect.
 func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (e.n0+e.nu+e.n1)/p.Sigma2
 	b := e.n1 / p.Sigma2
@@ -33,7 +33,7 @@ func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar f
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
 
-// anySeen draws the counts and reward sums of one arm.
+// anySeen draws the counts and residual sums of one arm.
 func anySeen(t *rapid.T) seen {
 	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
 	e := seen{
@@ -76,15 +76,15 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
 		same(t, "the mean", p.Mean, mean)
 		same(t, "the variance", p.Var, variance)
-		same(t, "the match", p.Match, del)
+		same(t, "the match effect", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
 			t.Fatalf("got Benched = %v with mean %v and variance %v, want the rule of the reference", p.Benched, mean, variance)
 		}
 	})
 }
 
-// A refit is three steps of EM over the lessons with five injections, with ten more at the starting
-// values, and bounds.
+// A refit is three steps of EM over the lessons with at least five injections and ten
+// pseudo-lessons at the default priors, within bounds.
 func TestRefitIsThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -130,7 +130,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
 		for day := int32(100); day <= 140; day += 10 {
 			e := anySeen(t)
-			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a turn, which shows between days
+			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a change point
 			e.addTo(whole, "a@1", day)
 			if day < at {
 				e.addTo(before, "a@1", day)
@@ -147,7 +147,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 			whole.Counted(
 				lesson("a"),
 			); got != want {
-			t.Fatalf("a copy believes %+v, want %+v", got, want)
+			t.Fatalf("the counted belief of a clone is %+v, want %+v", got, want)
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
@@ -178,7 +178,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	again.Inherit(c)
 	n, sum := again.Baseline("x")
 	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
-		t.Errorf("the belief is %+v, want %+v; %v sessions of the category have the sum %v", got, want, n, sum)
+		t.Errorf("the belief is %+v, want %+v; %v sessions of the category have the sum %v, want 2 and 2", got, want, n, sum)
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {
@@ -187,11 +187,11 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	again.DropProvisional(two)
 	fresh := bandit.New()
 	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
-		t.Errorf("nothing is open: %+v, want %+v", got, want)
+		t.Errorf("without provisional rewards the belief is %+v, want %+v", got, want)
 	}
 }
 
-// Maxima advances the day, and raises the maxima of other replicas.
+// Maxima advances the day of the discount. Raise merges a maximum of another replica.
 func TestMaximaAdvanceTheDay(t *testing.T) {
 	c := bandit.New()
 	seen{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -202,12 +202,12 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("got evidence %v, want 4", got)
+		t.Errorf("the logarithm of the evidence is %v, want 4", got)
 	}
 }
 
-// A session of a unit gets lessons within the budget, with the arms of the unit. Withheld lessons
-// take their share of the budget.
+// A session of a unit (a run) gets the lessons of the unit within the budget, injected or withheld
+// as in the unit. Withheld lessons take their share of the budget.
 func TestShareRespectsTheBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
@@ -240,7 +240,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 		"all":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
 		"two slots":             {2, 0, 0, nil, []string{"a", "b"}},
 		"two slots left of six": {3, 0, 4, nil, []string{"a", "b"}},
-		"none left":             {3, 0, 6, nil, nil},
+		"no slot left":          {3, 0, 6, nil, nil},
 		"none but the warning":  {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
 		"room for two":          {3, 200, 0, nil, []string{"a", "b"}},
 		"room for nearly two":   {3, 199, 0, nil, []string{"a"}},
@@ -255,7 +255,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 			c.spent,
 		)
 		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
-			t.Errorf("%s: %v and new %v, want %v", name, got, slugs(fresh), c.want)
+			t.Errorf("%s: got %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
 		}
 	}
 	// a later decision has a later turn, and its picks take the remaining slots

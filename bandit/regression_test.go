@@ -16,7 +16,7 @@ func knownFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns the counts of n sessions of two agents: 0.8 of the sessions succeed in the
+// easyMornings returns the deltas of n sessions of two agents: 0.8 of the sessions succeed in the
 // morning and 0.4 in the evening, for either agent and any number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seeded("mornings")
@@ -55,7 +55,7 @@ func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
 	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
 	if math.Abs(fresh.Base-0.4) > 0.05 {
-		t.Errorf("the base of an evening is %.3f, want about 0.4", fresh.Base)
+		t.Errorf("the base of an evening session is %.3f, want about 0.4", fresh.Base)
 	}
 	stranger := knownFacts("new", 7, 60)
 	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
@@ -133,6 +133,6 @@ func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
 	a := knownFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
-		t.Errorf("the baseline is %v sessions with %v, want 11 with 8", n, sum)
+		t.Errorf("the baseline has %v sessions with the sum %v, want 11 and 8", n, sum)
 	}
 }

@@ -21,7 +21,7 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: key(scope, field, day), Value: v}
 }
 
-// of returns one delta; 0 for an absent delta.
+// of returns the value of one delta, or 0 if ds has no such delta.
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -31,7 +31,8 @@ func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// sampleAssignment returns an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a
+// loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -95,8 +96,8 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	}
 }
 
-// The beliefs of the chooser do not depend on the order of rewards or on corrections. Fields of
-// others change nothing.
+// The beliefs of the chooser do not depend on the order of rewards or on corrections. Fields in
+// scopes of another kind change nothing.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked := bandit.New(), bandit.New()
@@ -118,21 +119,21 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		crooked.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
 		for _, k := range lessons("a", "b") {
 			if got, want := crooked.Counted(k), straight.Counted(k); got != want {
-				t.Fatalf("the residuals are %+v, want %+v", got, want)
+				t.Fatalf("the counted belief about %s is %+v, want %+v", k.Slug, got, want)
 			}
 		}
 		n, sum := straight.Baseline("x")
 		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
-			t.Fatalf("baseline %v %v, want %v %v", n2, sum2, n, sum)
+			t.Fatalf("the baseline has %v sessions with the sum %v, want %v and %v", n2, sum2, n, sum)
 		}
 		if got, want := crooked.Refit(), straight.Refit(); got != want {
-			t.Fatalf("priors %+v, want %+v", got, want)
+			t.Fatalf("the refit priors are %+v, want %+v", got, want)
 		}
 	})
 }
 
-// A copy is independent and knows the texts of a lesson; the belief of an earlier day is computed
-// from the days.
+// A clone is independent of the original, and finds the earlier text of an edited lesson. The belief
+// at an earlier day is computed from the counters of the days before.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()

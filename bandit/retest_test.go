@@ -9,9 +9,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewarded counts rewarded picks of a lesson in sessions of a model: half of the picks are withheld, the
+// addRewardedPicks adds rewarded picks of a lesson in sessions of a model: half of the picks are withheld, the
 // injected picks succeed and the withheld picks fail, except for every tenth.
-func rewarded(c *bandit.Chooser, model string, picks int) {
+func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)
 		if i%10 == 0 {
@@ -27,8 +27,8 @@ func rewarded(c *bandit.Chooser, model string, picks int) {
 	}
 }
 
-// shareFor returns the probability with which the lesson is withheld in a session of a model.
-func shareFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
+// epsilonFor returns the probability with which the lesson is withheld in a session of a model.
+func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
 	t.Helper()
 	for i := range 50 {
 		a := &trial.Assignment{Category: "x", Model: model}
@@ -44,20 +44,20 @@ func TestNewModelReopensTheHoldoutForItsSessionsOnly(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()
 		cfg := &bandit.Config{K: 3, Epsilon: 0.2, Holdout: holdout, Retest: true}
-		rewarded(c, "model-a", 400)
-		if a, b := shareFor(t, cfg, c, "model-a"), shareFor(t, cfg, c, "model-b"); a != 0.05 || b != 0.2 {
+		addRewardedPicks(c, "model-a", 400)
+		if a, b := epsilonFor(t, cfg, c, "model-a"), epsilonFor(t, cfg, c, "model-b"); a != 0.05 || b != 0.2 {
 			t.Errorf("%s: the lesson is withheld in %g of the picks on the seen model and %g on the new model, want 0.05 and 0.2", holdout, a, b)
 		}
-		if unnamed := shareFor(t, cfg, c, ""); unnamed != 0.05 {
+		if unnamed := epsilonFor(t, cfg, c, ""); unnamed != 0.05 {
 			t.Errorf("%s: got a holdout of %g without a model, want 0.05", holdout, unnamed)
 		}
 		cfg.Retest = false
-		if b := shareFor(t, cfg, c, "model-b"); b != 0.05 {
+		if b := epsilonFor(t, cfg, c, "model-b"); b != 0.05 {
 			t.Errorf("%s: without bandit.retest the new model withholds %g, want 0.05", holdout, b)
 		}
 		cfg.Retest = true
-		rewarded(c, "model-b", 60)
-		if b, d := shareFor(t, cfg, c, "model-b"), shareFor(t, cfg, c, "model-d"); b != 0.05 || d != 0.2 {
+		addRewardedPicks(c, "model-b", 60)
+		if b, d := epsilonFor(t, cfg, c, "model-b"), epsilonFor(t, cfg, c, "model-d"); b != 0.05 || d != 0.2 {
 			t.Errorf("%s: after its own evidence model-b withholds %g, and the next model %g; want 0.05 and 0.2", holdout, b, d)
 		}
 	}
@@ -67,30 +67,30 @@ func TestNewModelReopensTheHoldoutForItsSessionsOnly(t *testing.T) {
 func TestEvidenceWithoutModelsReopensNoHoldout(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
-	rewarded(c, "", 400)
-	if b := shareFor(t, cfg, c, "model-b"); b != 0.05 {
+	addRewardedPicks(c, "", 400)
+	if b := epsilonFor(t, cfg, c, "model-b"); b != 0.05 {
 		t.Errorf("the lesson is withheld in %g of the picks, want 0.05", b)
 	}
 }
 
-// Models beyond the bound of a tenant share one name. Their sessions reopen the holdout together.
+// Models beyond the limit of a tenant share one name. Their sessions share one holdout.
 func TestManyModelNamesShareOneRetest(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
-	rewarded(c, "model-a", 400)
+	addRewardedPicks(c, "model-a", 400)
 	for i := range 100 {
 		c.Measured().AdmitModel(fmt.Sprint("noise-", i))
 	}
-	if b := shareFor(t, cfg, c, "random-1"); b != 0.2 {
+	if b := epsilonFor(t, cfg, c, "random-1"); b != 0.2 {
 		t.Errorf("an unknown model withholds %g before any evidence, want 0.2", b)
 	}
-	rewarded(c, "random-2", 60)
-	if b := shareFor(t, cfg, c, "random-3"); b != 0.05 {
+	addRewardedPicks(c, "random-2", 60)
+	if b := epsilonFor(t, cfg, c, "random-3"); b != 0.05 {
 		t.Errorf("an unknown model withholds %g after the evidence of other unknown models, want 0.05", b)
 	}
 }
 
-// A million model names of open and closed sessions leave a few counters and categories.
+// 20,000 model names of open and closed sessions leave a few counters and categories.
 func TestModelNamesAddFewCounters(t *testing.T) {
 	c := bandit.New()
 	rows := map[string]bool{}

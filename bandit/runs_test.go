@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// flatBeliefs expects the reward without any lesson of every session.
+// flatBeliefs has the baseline 0.5 for every category, and predicts no reward from other facts.
 type flatBeliefs struct{ beliefsBySlug }
 
 func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
@@ -23,11 +23,11 @@ func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 type crewWorld struct {
 	runs, agents int
 	share        float64
-	effect       float64 // effect of the lesson on an agent that is shown the lesson,
-	spills       bool    // or on all agents of a run with such an agent
+	effect       float64 // effect of the lesson on an agent that is shown the lesson
+	spills       bool    // the effect is on all agents of a run with such an agent
 }
 
-// estimate plays the world once. coinsByRun and counted say whether runs or sessions are
+// estimate plays the world once. coinsByRun and countedByRun say whether runs or sessions are
 // randomised, and which of the two is one observation.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
@@ -97,8 +97,8 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// Share gives each member the arms of the unit, in whatever order the members match, within the
-// limits of each.
+// Share gives each member session the arms of the unit (the run), in whatever order the members
+// match, within the limits of each member.
 func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -106,7 +106,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		unit := fmt.Sprint("run ", run)
 		var a trial.Assignment
 		r := rand.New(rand.NewPCG(uint64(run), 1)) //nolint:gosec // a simulation
-		rewarded := map[string]bool{}
+		injected := map[string]bool{}
 		for range 6 { // members, each with two decisions
 			spent := 0
 			for range 2 {
@@ -123,10 +123,10 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
-					if was, ok := rewarded[p.Slug]; ok && was != p.Injected {
+					if was, ok := injected[p.Slug]; ok && was != p.Injected {
 						t.Fatalf("unit %s: %s is injected: %v in one member and %v in another, want one coin", unit, p.Slug, was, p.Injected)
 					}
-					rewarded[p.Slug] = p.Injected
+					injected[p.Slug] = p.Injected
 				}
 			}
 		}
@@ -173,7 +173,8 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	}
 }
 
-// A unit has its own limits: beyond them no new lesson is drawn, and no old one is lost.
+// A unit has its own limit of matches: beyond the limit no new lesson is picked, and no earlier pick
+// is lost.
 func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -184,7 +185,7 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Errorf("the first draw gives %v, want one lesson", slugs(given))
+		t.Errorf("at the limit a member gets %v of the first pick, want one lesson", slugs(given))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 			if p.Eps != 0.5 && ended == 0 {
 				ended = picks
 			}
-			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // but for second tries
+			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
 				t.Fatal("the trial started again after its end, want an ended trial")
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
@@ -43,6 +43,6 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Error("a trial without a width ended without a person")
+		t.Errorf("a trial without a width has ended: %v, with the next epsilon %v; want false and 0.5", p.Reached, cfg.NextEpsilon(k, p))
 	}
 }

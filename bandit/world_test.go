@@ -11,14 +11,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// world is a small world with known effects, for tests of the final numbers. Each lesson has an
-// effect, and a preference for hard or easy sessions that is independent of the effect.
+// world is a simulated tenant whose lessons have known effects.
 type world struct {
 	lessons []truth
 	rng     *rand.Rand
-	sets    int // average number of matching lessons per session
+	matches int // average number of matching lessons per session
 }
 
+// truth is a lesson with its true effect. A lesson with a positive hard matches hard sessions more
+// often.
 type truth struct {
 	bandit.Action
 	effect, hard float64
@@ -35,7 +36,7 @@ func seeded(text string) *rand.Rand {
 // contrary the helpful lessons match hard sessions and the harmful lessons match easy sessions, so
 // that the raw success has the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
-	w := &world{rng: seeded(seed), sets: 3}
+	w := &world{rng: seeded(seed), matches: 3}
 	for j := range n {
 		l := truth{Action: lesson(fmt.Sprintf("lesson-%d", j))}
 		switch j % 3 {
@@ -56,7 +57,7 @@ func newWorld(n int, contrary bool, seed string) *world {
 func (w *world) session() (ease float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
-		p := float64(w.sets) / float64(len(w.lessons)) * math.Exp(0.7*w.lessons[j].hard*d-0.25*w.lessons[j].hard*w.lessons[j].hard)
+		p := float64(w.matches) / float64(len(w.lessons)) * math.Exp(0.7*w.lessons[j].hard*d-0.25*w.lessons[j].hard*w.lessons[j].hard)
 		if w.rng.Float64() < p {
 			matched = append(matched, j)
 		}

@@ -19,7 +19,7 @@ func TestDefinitionHasOneText(t *testing.T) {
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
 		if have := x.d.String(); have != x.want {
-			t.Errorf("got %q, want %q", have, x.want)
+			t.Errorf("the text of %+v is %q, want %q", x.d, have, x.want)
 		}
 		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
 			t.Errorf("ParseDefinition(%q) = %q with the error %v, want the same text", x.want, back, err)

@@ -22,8 +22,8 @@ func drawTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// Ranks order two versions of an entry by time, compared as bytes. For equal times the same version
-// wins everywhere.
+// Ranks, compared as bytes, order two versions of an entry by time. Different versions of the same
+// time have different ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawTime().Draw(t, "a"), drawTime().Draw(t, "b")
@@ -67,11 +67,11 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 			t.Fatalf("got %+v after decoding, want %+v", back, e)
 		}
 	})
-	now := time.Now() //nolint:forbidigo // the one that has a reading of the running clock
+	now := time.Now() //nolint:forbidigo // only time.Now returns a time with a monotonic clock reading
 	a, b := feedback.Entry{At: now}, feedback.Entry{At: now.Round(0)}
 	x, _ := a.Encode()
 	if y, _ := b.Encode(); !bytes.Equal(x, y) || !a.At.Equal(now) {
-		t.Errorf("equal times in two zones encode to %s and %s, want equal bytes", x, y)
+		t.Errorf("a time with and without a monotonic clock reading encodes to %s and %s, want equal bytes", x, y)
 	}
 }
 
@@ -95,11 +95,11 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 }
 
 // The score of each type and label, alone and combined.
-func TestWorthOfTypesAndLabels(t *testing.T) {
+func TestScoresOfTypesAndLabels(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
 		if got := feedback.ScoreOf(kind); got != want {
-			t.Errorf("%s: reward %v, want %v", kind, got, want)
+			t.Errorf("type %s: got the score %v, want %v", kind, got, want)
 		}
 	}
 	for body, want := range map[string]float64{
@@ -108,7 +108,7 @@ func TestWorthOfTypesAndLabels(t *testing.T) {
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
-			t.Errorf("%s: reward %+v, want %v; %v", body, posts, want, err)
+			t.Errorf("%s: got the posts %+v and the error %v, want the score %v", body, posts, err, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, c := range []struct {
 		name, body string
-		want       feedback.Post // compared fields: source, type, score, tier, label, targets
+		want       feedback.Post // compared without correction and comment
 		fault      string        // expected part of the error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
@@ -32,7 +32,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 
 		{"a valid score beside a type is ignored", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
-		{"words that are empty", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"an empty comment and rater", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
 		{"an empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
 		{"the first of two faults", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
@@ -42,7 +42,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"a long word, cut before the character at the limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
 
 		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
-		{"case matters", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
+		{"a key in another case", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
 		{"no target", `{"type":"approval"}`, feedback.Post{}, "exactly one of"},
 		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, feedback.Post{}, "session_id and response_id"},
 		{"empty target", `{"session_id":"","type":"approval"}`, feedback.Post{}, "session_id"},
@@ -51,11 +51,11 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, feedback.Post{}, "source"},
 		{"bad label", `{"session_id":"s","quality_label":"great"}`, feedback.Post{}, "quality_label"},
 		{"score missing", `{"session_id":"s","type":"score"}`, feedback.Post{}, "score"},
-		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
-		{"score above", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
-		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
+		{"score missing beside a label", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
+		{"score above 1", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
+		{"score below 0", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
 		{"a score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
-		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
+		{"score a string", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
 		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
 		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
 		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, feedback.Post{}, "session_id"},
@@ -64,7 +64,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, feedback.Post{}, "id must be a string"},
 		{"not an object", `7`, feedback.Post{}, "object"},
 		{"null", `null`, feedback.Post{}, "object"},
-		{"cut", `{"session_id":`, feedback.Post{}, "object"},
+		{"truncated JSON", `{"session_id":`, feedback.Post{}, "object"},
 		{"two objects", `{"session_id":"s","type":"approval"}{}`, feedback.Post{}, "object"},
 		{"empty", ` `, feedback.Post{}, "empty"},
 		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", feedback.Post{}, "UTF-8"},
@@ -73,7 +73,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
-					t.Errorf("got %v, want an error that names %s", err, c.fault)
+					t.Errorf("got the error %v, %d posts and bulk %v, want an error with %q, no post and no bulk", err, len(posts), bulk, c.fault)
 				}
 				return
 			}
@@ -100,7 +100,7 @@ func TestParseBulkReportsEachBadEntry(t *testing.T) {
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
-		t.Errorf("the valid entries are missing: %+v", posts)
+		t.Errorf("got the posts %+v, want the session a first and the score 0.5 last", posts)
 	}
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
@@ -113,8 +113,8 @@ func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	}
 }
 
-// An id, a comment and a JSON value of the greatest size are accepted whole; the name of a run may
-// be longer than an id; a value is stored without surrounding white space.
+// An id, a comment and a JSON value of the greatest size are accepted whole. The name of a run may
+// be longer than an id. A JSON value is stored without white space.
 func TestParseAcceptsTheLargestFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
@@ -123,7 +123,8 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("got %.200s, want Entry.ID = %q, RunID = %q, Entry.Comment = %q, string(Entry.Details) = %q and string(Entry.Correction) = `{\"a\":[1,2]}`", fmt.Sprintf("%+v", p), id, run, comment, value)
+		t.Errorf("got an id of %d bytes, a run name of %d, a comment of %d, details of %d and the correction %s, want the sent values of %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
+			len(p.Entry.ID), len(p.RunID), len(p.Entry.Comment), len(p.Entry.Details), p.Entry.Correction, len(id), len(run), len(comment), len(value))
 	}
 }
 
@@ -141,8 +142,7 @@ func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// TestParseKeepsTheFieldsOfAValidPost: each valid post is accepted, and the entry has the fields
-// that were sent.
+// Each valid post is accepted, with the target, the score and the tier that were sent.
 func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
-				t.Fatalf("got %+v, want an error or Entry.Score >= 0, Entry.Score <= 1, Entry.Tier >= feedback.TierUser, Entry.Tier <= feedback.TierVerifier and non-empty Entry.Type", p)
+				t.Fatalf("got the valid post %+v, want a score from 0 to 1, the tier of a user or a verifier, and a type", p)
 			}
 		}
 	})

@@ -16,7 +16,7 @@ import (
 // at returns a time, sec seconds after the first entry.
 func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
-func TestRewardIsTheMeanOfTheBestSource(t *testing.T) {
+func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
@@ -27,7 +27,7 @@ func TestRewardIsTheMeanOfTheBestSource(t *testing.T) {
 		want    feedback.Outcome
 	}{
 		{"no feedback", nil, nil, feedback.Outcome{}},
-		{"one", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"one entry", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"a rejection is a reward of 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
 		{"the highest tier wins", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"a tier that does not count", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.Outcome{0, 3, true}},
@@ -36,11 +36,11 @@ func TestRewardIsTheMeanOfTheBestSource(t *testing.T) {
 		{"the mean over raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
 		{"the latest of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
 		{"an id that moves to another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
-		{"the same thing twice", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"no tier at all", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
+		{"the same entry twice", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"an entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
 		{"at one time, the greater hash", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
 		{"at one time, the greater hash again", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
-		{"one rater of two members", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
+		{"one rater of two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
 	} {
 		if got := feedback.Reward(c.entries, c.tiers); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
@@ -89,17 +89,17 @@ func TestRewardIncludesANewRater(t *testing.T) {
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
-			t.Fatalf("got %+v, want OK = true and Tier = feedback.TierUser", after)
+			t.Fatalf("with the entry of a user: got %+v, want a reward of the tier %d", after, feedback.TierUser)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
-			t.Fatalf("a new rater's 1: got %+v after %+v, want a higher reward of a person, or reward 1 of a person", after, before)
+			t.Fatalf("after a new rater's score of 1: got %+v, before %+v, want no lower reward of users, or 1 from the first user", after, before)
 		}
 	})
 }
 
-// The reward is the same in any order, where sums of floating point numbers differ. Entries without
-// a tier are ignored, in any number.
-func TestRewardIsExactInAnyOrder(t *testing.T) {
+// Repeated calls return the same reward, although Reward iterates over maps in random order and a
+// floating-point sum depends on the order. Entries without a tier are ignored.
+func TestRewardIsEqualAtEachCall(t *testing.T) {
 	var es []feedback.Entry
 	for i := range 12 {
 		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
@@ -107,7 +107,7 @@ func TestRewardIsExactInAnyOrder(t *testing.T) {
 	want := feedback.Reward(es, nil)
 	for range 100 {
 		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
-			t.Fatalf("in another order the reward is %+v, want %+v of tier 2", got, want)
+			t.Fatalf("a repeated call returned %+v, want %+v of tier 2", got, want)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
 		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
-			t.Errorf("of the tiers %v: %s, want %s", tiers, got, want)
+			t.Errorf("tiers %v: got the decisive entries %s, want %s", tiers, got, want)
 		}
 	}
 }
@@ -136,10 +136,10 @@ func TestImplicitFeedbackHasOneIDForEachSubject(t *testing.T) {
 		t.Errorf("got %+v, %+v and %+v; want one id for the first two, the scores 1 and 0, and the sources system and implicit", a, b, c)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
-		t.Error("names must not run into each other")
+		t.Error(`the session "s/3", turn 1 and the session "s", turn 3 have one id, want two ids`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("got %+v, want Reward = 1 and Tier = feedback.TierVerifier", got)
+		t.Errorf("the reward of a verifier's approval and an implicit rejection is %+v, want 1 of the tier %d", got, feedback.TierVerifier)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 		e := base
 		change(&e)
 		if h := e.ContentHash(); seen[h] {
-			t.Errorf("change %d does not show in the hash", i)
+			t.Errorf("change %d: the entry has the hash of another entry, want a new hash", i)
 		} else {
 			seen[h] = true
 		}
@@ -167,7 +167,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()
 	if !seen[same.ContentHash()] {
-		t.Error("the hash itself and the time zone are not content")
+		t.Error("a change of Hash or of the time zone changed the content hash, want the same hash")
 	}
 }
 

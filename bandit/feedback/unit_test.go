@@ -17,7 +17,7 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	}
 	list := feedback.ForMembers("unit", entries)
 	if len(list) != 32 || list[0].Hash != entries[2].CopyForMember("unit").Hash {
-		t.Fatalf("got %d entries, the first %+v, want the newest 32", len(list), list[0])
+		t.Fatalf("got %d entries, the first %+v, want the first 32 entries of users", len(list), list[0])
 	}
 	ids := map[string]bool{}
 	for _, e := range list {
@@ -30,9 +30,9 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	}
 }
 
-// A unit receives the feedback of people from its members and, from the first 1,024 members, the
-// implicit feedback, without texts. Feedback that a member received from the run is not copied
-// back.
+// A unit (a run) receives the feedback of people on its member sessions and, from the first 1,024
+// members, the implicit feedback, without texts. Feedback that a member received from the run is not
+// copied back.
 func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
@@ -58,7 +58,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		t.Errorf("two members with the same entry gave %+v and %+v, want two ids and one rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("got %+v, want Reward = .5 and Tier = feedback.TierUser", got)
+		t.Errorf("the reward of the unit is %+v, want .5 of the tier %d", got, feedback.TierUser)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}
 	got := feedback.Missing([]feedback.Entry{e("new", "1"), e("same", "1"), e("corrected", "2")}, set)
 	if len(got) != 2 || got[0].ID != "new" || got[1].ID != "corrected" {
-		t.Errorf(`got %+v, want two entries in got, got[0].ID = "new" and got[1].ID = "corrected"`, got)
+		t.Errorf("Missing returned %+v, want the entries new and corrected", got)
 	}
 	if got := feedback.Missing(nil, set); len(got) != 0 {
 		t.Errorf("Missing without entries: got %+v, want none", got)

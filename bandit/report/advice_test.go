@@ -21,7 +21,8 @@ func TestDocumentationStatesTheAdviceOfEachVerdict(t *testing.T) {
 	}
 }
 
-// A verdict next to an interval that contains 0 has a reason, and no other row has one.
+// A row that claims an effect although its interval contains 0 has a note with the reason. No other
+// row has the note.
 func TestVerdictBesideZeroHasAReason(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes the evidence of one lesson; put adds the counts of such sessions.
+// arm describes sessions of one lesson, which addArm adds to the counters.
 type arm struct {
 	eps        float64
 	n1, n0     int     // rewarded sessions, injected and withheld
@@ -32,8 +32,8 @@ type arm struct {
 	controlled bool
 }
 
-// addArm adds the sessions of a. Equal sessions have equal deltas: put computes the delta of each kind
-// once and multiplies the delta.
+// addArm adds the sessions of a. Equal sessions have equal deltas: addArm computes the deltas of each
+// kind of session once and multiplies the deltas.
 func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -104,15 +104,15 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 		a    arm
 		want report.Verdict
 	}{
-		"nothing yet":                 {arm{eps: 0.2}, report.Unproven},
+		"no sessions":                 {arm{eps: 0.2}, report.Unproven},
 		"helps a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
 		"harms a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
-		"does nothing":                {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
-		"nothing, too few to say":     {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
+		"no effect":                   {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
+		"no effect, too few sessions": {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
 		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
-		"coins off":                   {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
-		"reporting off":               {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
-		"tiers off":                   {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"too many withheld":           {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
+		"withheld rewarded less":      {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
+		"another tier by arm":         {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
 		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	}
 }
 
-// An interval that excludes 0 is no proof if many lessons were tested: the correction makes the
-// difference.
+// An interval that excludes 0 is no proof if many lessons were tested: the threshold of a proof
+// grows with the number of lessons.
 func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
@@ -239,13 +239,13 @@ func TestLikelyIsTheModelsProbability(t *testing.T) {
 
 func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	for name, a := range map[string]arm{
-		"49 sessions":   {eps: 0.2, n1: 40, n0: 9, y1: 1},
-		"4 withheld":    {eps: 0.05, n1: 80, n0: 4, y1: 1},
-		"4 injected":    {eps: 0.95, n1: 4, n0: 76, y1: 1},
-		"no coin at 0":  {eps: 0, n1: 500, y1: 1},
-		"no coin at 1":  {eps: 1, n0: 500, y1: 1},
-		"nobody told":   {eps: 0.2, mute1: 400, mute0: 100},
-		"all untouched": {eps: 0.2},
+		"49 sessions":     {eps: 0.2, n1: 40, n0: 9, y1: 1},
+		"4 withheld":      {eps: 0.05, n1: 80, n0: 4, y1: 1},
+		"4 injected":      {eps: 0.95, n1: 4, n0: 76, y1: 1},
+		"never withheld":  {eps: 0, n1: 500, y1: 1},
+		"always withheld": {eps: 1, n0: 500, y1: 1},
+		"no rewards":      {eps: 0.2, mute1: 400, mute0: 100},
+		"no sessions":     {eps: 0.2},
 	} {
 		c := bandit.New()
 		addArm(c, "a", a)
@@ -312,7 +312,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 	}
 }
 
-// A report from a server equals the report inside of the server.
+// A report that was encoded as JSON and decoded equals the original.
 func TestReportJSONRoundTripIsLossless(t *testing.T) {
 	in := fleet()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
@@ -326,7 +326,7 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(r, back) {
-			t.Errorf("got r %+v, back %+v, want r = %+v", r, back, back)
+			t.Errorf("after JSON the report is %+v, want %+v", back, r)
 		}
 	}
 	var r report.Report
@@ -337,9 +337,8 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 	}
 }
 
-func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
-	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were
-	// centred.
+// Rewards of 80% with the lesson and 60% without are an effect of 20 points.
+func TestEffectIsTheDifferenceOfTheArms(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := only(t, c)
@@ -375,7 +374,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 		t.Errorf(`got %+v, want one entry in Global.Days, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
-		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.ToldControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
+		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.RewardedControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
@@ -437,28 +436,28 @@ func TestUnlistedLessonsHaveRows(t *testing.T) {
 	}
 	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the report has the rows %q, want %q", got, want)
 	}
 }
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution is wrong for one of the four counts, want a caution only for more failures than the rule permits")
+		t.Error("Caution is wrong for one of four inputs, want true for the outcome failure and for more failures than successes")
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
-		t.Errorf("sixty failures where without it most succeed: %+v", r)
+		t.Errorf("60 failures with the lesson and 80%% success without: got %+v, want a caution", r)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
 	if r := only(t, c); r.Caution || r.Failure != 60 {
-		t.Errorf("sixty failures in sessions that fail without it as well: %+v", r)
+		t.Errorf("60 failures with the lesson and no success without: got %+v, want no caution", r)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := only(t, c); r.Caution || r.Failure <= r.Success {
-		t.Errorf("a little below expectation by chance: %+v", r)
+		t.Errorf("24 successes of 50 with an expected reward of 0.5: got %+v, want no caution and more failures than successes", r)
 	}
 }
 
@@ -482,7 +481,7 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+			t.Errorf("%s: got the reason %q, want a reason with %q, or none if that is empty", name, got, c.want)
 		}
 	}
 	if got := only(t, short).Retire; strings.Contains(got, "60 days") {
@@ -572,7 +571,7 @@ func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
-		t.Errorf("without usage of the upstream: %+v", r)
+		t.Errorf("without token usage: got %+v, want no input, cached share or cost", r)
 	}
 	for _, injected := range []bool{true, false, false} {
 		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}

@@ -40,7 +40,7 @@ func (b fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (b fixedChooser) Sigma2() float64 { return b.c.Priors().Sigma2 }
 
-// impossibleChooser is a chooser with impossible beliefs.
+// impossibleChooser has the same belief about every lesson, for example an impossible one.
 type impossibleChooser struct{ belief report.Belief }
 
 func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.belief }

@@ -27,7 +27,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	}
 	trial := only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
-		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
+		t.Errorf("in a trial the row needs %d picks and has the advice %q, want fewer than %d picks and one advice", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
 	}
 	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
 		t.Errorf("a lesson without a match: got date %q, advice %q, want no date and the reason", never.Expected, never.Sooner)
@@ -35,12 +35,12 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	mute := bandit.New()
 	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
-		t.Errorf("got advice %q, want a third: more feedback: 33%%", r.Sooner)
+		t.Errorf("a third of the sessions rewarded: got the advice %q, want more feedback: 33%%", r.Sooner)
 	}
 	helps := bandit.New()
 	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
-		t.Errorf("%s: got the date %q, want none", r.Verdict, r.Expected)
+		t.Errorf("a row with the verdict %s has the date %q, %d needed sessions and the advice %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 		t.Errorf(`got %q, want non-empty Sooner and Sooner[0] with the prefix "a trial"`, r.Sooner)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
-		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)
+		t.Errorf("the row needs %d sessions for %d picks at %v picks a week, want at least %v", r.NeedsSessions, r.NeedsPicks, rate, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// A lesson in a trial is picked at each match, so the past rate is that of its trial.
 	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })

@@ -84,8 +84,8 @@ func kinds() report.Input {
 	return in
 }
 
-// Each kind of row is explained in about ten lines, with all facts of its verdict. The numbers of
-// the golden file were checked by hand (TestExplanationNumbersEqualTheRow).
+// Each kind of row is explained in 5 to 12 lines, as in the golden file.
+// TestExplanationNumbersEqualTheRow checks the numbers.
 func TestExplainEachKind(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {
@@ -138,7 +138,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
-			t.Errorf(`got %q, want at most 60 entries in line and a text without the suffix " "`, line)
+			t.Errorf("got the line %q of %d bytes, want at most 60 bytes and no space at the end", line, len(line))
 		}
 	}
 	if err := r.Explain(
@@ -166,11 +166,11 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: got %+v, want EValue > 0 and (ToldInjected <= 0 or *p.MeanInjected >= 0 and *p.MeanInjected <= 1)", l.Slug, p)
+					t.Errorf("%s: got %+v, want EValue > 0 and a mean of the injected rewards, if there are any, from 0 to 1", l.Slug, p)
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf("%s: the coins have %d rewarded picks of %d, want %d of %d as in the row", l.Slug, rewarded, assigned, row.Rewarded, row.Picked)
+				t.Errorf("%s: the propensities have %d rewarded picks (N = %v) of %d, want %d of %d as in the row", l.Slug, rewarded, e.N, assigned, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.Half != nil || e.P != nil {
@@ -197,7 +197,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 	}
 }
 
-// The words follow from the numbers: a reader of the explanation can derive the verdict.
+// The numbers of an explanation suffice to derive the verdict.
 func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 	seen := map[report.Verdict]bool{}
 	for _, l := range kinds().Lessons {
@@ -227,7 +227,7 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect
 			}
-			if want == report.Unproven && row.Verdict == report.Benched { // the chooser's word
+			if want == report.Unproven && row.Verdict == report.Benched { // a verdict by the belief of the chooser
 				continue
 			}
 			if row.Verdict != want {
@@ -237,7 +237,7 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 	}
 	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
 		if !seen[v] {
-			t.Errorf("no row is %s: the test tests less than it says", v)
+			t.Errorf("no row has the verdict %s, want a row of each verdict", v)
 		}
 	}
 }

@@ -17,7 +17,8 @@ func believed(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// costed returns a tenant whose lesson a has 100 rewarded picks of 200, on one day of the last week.
+// costed returns the report of a tenant whose lesson a has 100 rewarded picks of 200, on one day of the
+// last week. mean is the chooser's belief about the effect of every lesson.
 func costed(mean float64) report.Report {
 	c := bandit.New()
 	addArm(
@@ -108,10 +109,10 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", c.g)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("%+v: got %v, want (err == nil) = %v and (no error or err.Error() with %q)", c.g, err, (c.wantError == ""), c.wantError)
+			t.Errorf("%+v: got the error %v, want an error with %q, or none if that is empty", c.g, err, c.wantError)
 		}
 	}
-	if _, err := r.Forecast("nobody", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
+	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
 		t.Errorf("an unknown lesson: got error %v, want report.ErrNoLesson", err)
 	}
 }
@@ -127,7 +128,7 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 		t.Fatalf("got f %+v, error %v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", f, err)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
-		t.Errorf("%d picks, want %d", f.Picks, want)
+		t.Errorf("the forecast has %d picks, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
@@ -176,8 +177,8 @@ func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
 func (halfPointBelief) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (halfPointBelief) Sigma2() float64                         { return 0.25 }
 
-// The predicted picks are true: with as many more of the same kind the row has a verdict, and with
-// a large part of them none yet.
+// With 6% more than the needed picks of a row, at the same rates of reward, the row has a verdict.
+// With 85% of the needed picks the row has none yet.
 func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	row := func(a arm, others int) report.Row {
 		c := bandit.New()

@@ -19,12 +19,12 @@ import (
 
 // tally holds the results of a holdout rule in one world.
 type tally struct {
-	gained, possible float64
-	helpers, found   int
-	claims, falsely  int
+	gained, possible float64 // reward from the injected lessons, and from the best choice
+	helpers, found   int     // lessons that help, and those of them that the report calls helpful
+	claims, wrong    int     // lessons that the report calls helpful or harmful, and the wrong ones of them
 }
 
-// demoWorld is a bank of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2
+// demoWorld is a set of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2
 // to 10, and the others have no effect. The matches of a lesson depend on the difficulty of the
 // session, not on the effect. Four of five sessions have a reward, which the counters get 400
 // sessions later; until then only the chooser uses the reward.
@@ -32,8 +32,8 @@ type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
 	effects []float64
-	hard    []float64 // change of a lesson's match rate per unit of difficulty
-	called  []report.Verdict
+	hard    []float64        // change of a lesson's match rate per unit of difficulty
+	called  []report.Verdict // the latest verdict of each lesson that says helps or harms
 }
 
 const closedAfter = 400 // sessions
@@ -76,7 +76,7 @@ func (w *demoWorld) session(most int) (category string, success, best float64, m
 	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
 }
 
-// recordVerdicts reads the report and records the verdicts of each lesson.
+// recordVerdicts builds a report and records the verdicts that say helps or harms.
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
@@ -89,7 +89,7 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-// judge counts the verdicts of the lessons.
+// judge compares the recorded verdicts with the true effects, and adds the counts to t.
 func (w *demoWorld) judge(t *tally) {
 	for j, v := range w.called {
 		if w.effects[j] > 0 {
@@ -101,7 +101,7 @@ func (w *demoWorld) judge(t *tally) {
 		t.claims++
 		switch helps := v == report.Helps || v == report.ProvenHelps; {
 		case w.effects[j] == 0 || helps != (w.effects[j] > 0):
-			t.falsely++
+			t.wrong++
 		case helps:
 			t.found++
 		}
@@ -155,20 +155,20 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	return t
 }
 
-// playWorlds plays some worlds and adds up their results.
+// playWorlds plays a number of worlds, and returns the results of each and their sum.
 func playWorlds(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
 		x := playHoldout(rule, fmt.Sprint("hold", n), sessions)
 		all = append(all, x)
 		sum.gained, sum.possible = sum.gained+x.gained, sum.possible+x.possible
 		sum.helpers, sum.found = sum.helpers+x.helpers, sum.found+x.found
-		sum.claims, sum.falsely = sum.claims+x.claims, sum.falsely+x.falsely
+		sum.claims, sum.wrong = sum.claims+x.claims, sum.wrong+x.wrong
 	}
 	return all, sum
 }
 
-// deviation returns the standard error of a ratio of sums over worlds.
-func deviation(all []tally, numerator, denominator func(tally) float64) float64 {
+// standardError returns the standard error of a ratio of sums over worlds.
+func standardError(all []tally, numerator, denominator func(tally) float64) float64 {
 	var sum, below float64
 	for _, x := range all {
 		sum, below = sum+numerator(x), below+denominator(x)
@@ -199,12 +199,12 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	for _, rule := range []bandit.Holdout{bandit.Prove, bandit.Earn, bandit.Fixed} {
 		all, x := playWorlds(rule, worlds, sessions)
 		got[rule] = x
-		gained := deviation(all, func(x tally) float64 { return x.gained }, func(x tally) float64 { return x.possible })
-		found := deviation(all, func(x tally) float64 { return float64(x.found) }, func(x tally) float64 { return float64(x.helpers) })
+		gained := standardError(all, func(x tally) float64 { return x.gained }, func(x tally) float64 { return x.possible })
+		found := standardError(all, func(x tally) float64 { return float64(x.found) }, func(x tally) float64 { return float64(x.helpers) })
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims false",
-			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpers), 100*found, x.helpers, x.falsely, x.claims)
-		if others := 20*worlds - x.helpers; x.falsely > 2+others/100 {
-			t.Errorf("%s: %d of %d lessons without a benefit have a wrong verdict", rule, x.falsely, others)
+			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpers), 100*found, x.helpers, x.wrong, x.claims)
+		if others := 20*worlds - x.helpers; x.wrong > 2+others/100 {
+			t.Errorf("%s: got %d wrong verdicts, want at most %d with %d lessons that do not help", rule, x.wrong, 2+others/100, others)
 		}
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]

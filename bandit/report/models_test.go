@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// ofModel counts picks of sessions with one model: rewarded picks in which the lesson moves the reward
-// from 0.2 to 0.9, or picks without a reward in which the lesson prevents its error.
-func ofModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
+// addPicksOf adds picks of sessions with one model. The lesson raises the share of successes from 0.2
+// to 0.9. Each pick has a reward, or only the outcome that the lesson's error recurred or not.
+func addPicksOf(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
 		p.Watch = c.Watch(arm, p.Eps, trial.SetOf(trial.Recurrence, trial.Errors), trial.Tally{})
@@ -51,8 +51,8 @@ func TestVerdictNamesItsModels(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		ofModel(r, c, "in@abc", "model-a", k.seen, k.rewarded)
-		ofModel(r, c, "in@abc", "model-b", k.open, k.rewarded)
+		addPicksOf(r, c, "in@abc", "model-a", k.seen, k.rewarded)
+		addPicksOf(r, c, "in@abc", "model-b", k.open, k.rewarded)
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
@@ -75,8 +75,8 @@ func TestVerdictNamesItsModels(t *testing.T) {
 func TestModelsOfARowAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	ofModel(r, c, "in@abc", "model-a", 100, true)
-	ofModel(r, c, "in@abc", "model-b", 3, true)
+	addPicksOf(r, c, "in@abc", "model-a", 100, true)
+	addPicksOf(r, c, "in@abc", "model-b", 3, true)
 	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in", "unused")}))
 	if err != nil {
 		t.Fatal(err)

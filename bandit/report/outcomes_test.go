@@ -19,7 +19,7 @@ type effects struct {
 	tokens [2]int64
 }
 
-// observed counts picks of a lesson with the given effects.
+// observed adds picks of a lesson with the given effects to the counters.
 func observed(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
 	for range picks {
 		a := &trial.Assignment{Decided: true, Day: 20000}
@@ -105,7 +105,7 @@ func TestGuardrailsListEachRise(t *testing.T) {
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
 		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
-			t.Errorf("guarded %q: %q, want %q", guarded, got.Lessons[0].Guardrail, want)
+			t.Errorf("guarded outcomes %q: got the guardrail %q, want %q", guarded, got.Lessons[0].Guardrail, want)
 		}
 	}
 }

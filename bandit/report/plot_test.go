@@ -15,11 +15,11 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 		{0.03, 0.01, 0.1, "          |--o-------"},
 	} {
 		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
-			t.Errorf("%+v:\n%q, want\n%q", c, got, c.want)
+			t.Errorf("%+v: got the plot\n%q, want\n%q", c, got, c.want)
 		}
 	}
 	if got := a.plot(nil, nil, nil); got != "          |          " {
-		t.Errorf(`got %q, want " | "`, got)
+		t.Errorf("without an effect: got the plot %q, want the axis alone", got)
 	}
 }
 

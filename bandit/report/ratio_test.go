@@ -133,8 +133,9 @@ func TestSoundRatioRaisesNoAlarm(t *testing.T) {
 	}
 }
 
-// A lesson that shifts rewards from one source to another has no verdict, even if the number of rewards is unchanged.
-func TestUnevenTierSharesInvalidateALesson(t *testing.T) {
+// The check of reporting fails if a lesson shifts rewards from one tier to another, even if the number of rewards is
+// unchanged.
+func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
@@ -185,7 +186,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 		}
 	})
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
-		t.Error("ratio of impossible counts is not a number, or not 0")
+		t.Errorf("impossible counts: got the ratios %v, %v and %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
 	}
 	if got := check(1e9, alarm); got.EValue != capE || got.OK {
 		t.Errorf("got %+v, want EValue capped at %v and OK = false", got, float64(capE))
@@ -214,7 +215,7 @@ func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("got %v and %v, want 0: the strata were pooled over propensities", *lo, *hi)
+		t.Errorf("two strata without an effect have the bounds %v and %v, want 0 and 0", *lo, *hi)
 	}
 	// The reward of an arm without any reward can have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {

@@ -11,36 +11,36 @@ import (
 	"precept/bandit/trial"
 )
 
-// A remedy is named if the verdict comes a quarter sooner: a trial, more feedback, wider triggers;
-// otherwise more traffic.
+// Sooner names a remedy that brings the verdict at least a quarter sooner: a trial, more feedback or
+// wider triggers; otherwise more traffic.
 func TestSoonerNamesTheFastestRemedy(t *testing.T) {
-	eighth := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
+	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	muted := func(mute1, mute0 int) arm {
-		a := eighth
+		a := usual
 		a.mute1, a.mute0 = mute1, mute0
 		return a
 	}
 	for name, c := range map[string]struct {
-		a     arm
-		every int // rewarded sessions of other lessons
-		eps   float64
-		want  []string
+		a      arm
+		others int // rewarded sessions of other lessons
+		eps    float64
+		want   []string
 	}{
-		"every pick rewarded":       {eighth, 0, 0.45, []string{"more traffic"}},
+		"every pick rewarded":       {usual, 0, 0.45, []string{"more traffic"}},
 		"74% of the picks rewarded": {muted(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
 		"75% of the picks rewarded": {muted(132, 33), 0, 0.45, []string{"more traffic"}},
-		"fires in one of twenty":    {eighth, 9500, 0.45, []string{"more traffic"}},
-		"fires in a bit fewer":      {eighth, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
-		"fires in one of hundred":   {eighth, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
+		"picked in one of twenty":   {usual, 9500, 0.45, []string{"more traffic"}},
+		"picked in a bit fewer":     {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
+		"picked in one of hundred":  {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
 		"withheld seldom":           {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
 		addArm(counters, "a", c.a)
-		if c.every > 0 {
+		if c.others > 0 {
 			addArm(
 				counters,
 				"others",
-				arm{eps: 0.5, n1: c.every / 2, n0: c.every / 2, y1: 0.5, y0: 0.5},
+				arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5},
 			)
 		}
 		r := only(
@@ -52,12 +52,12 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, r.Sooner, c.want)
 		}
 		if want := math.Ceil(
-			float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.every) / float64(r.Rewarded),
+			float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded),
 		); math.Abs(
 			float64(r.NeedsSessions)-want,
 		) > 1 {
 			t.Errorf(
-				"%s: %d sessions for %d picks, want %v",
+				"%s: got %d needed sessions for %d needed picks, want %v sessions",
 				name,
 				r.NeedsSessions,
 				r.NeedsPicks,
@@ -119,12 +119,12 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	c.Add(weightless.Closing())
 	for _, r := range report.Build(input(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
-			t.Errorf("a session that did not say: %d tokens", r.Tokens)
+			t.Errorf("after an injection without a token count: got %d tokens, want the lesson's size of 33", r.Tokens)
 		}
 	}
 }
 
-// The result of plain observation is shown only if there are sessions to compare with.
+// The difference to the sessions without the lesson is shown only if there are such sessions.
 func TestObservationNeedsAComparisonGroup(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
@@ -141,7 +141,7 @@ func TestObservationNeedsAComparisonGroup(t *testing.T) {
 	}
 }
 
-// A window begins with the whole day that many hours ago, and excludes everything else.
+// A window includes the whole of its first day, and excludes earlier days.
 func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // of today, yesterday, and so on
@@ -169,7 +169,7 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 }
 
 // A check fails at odds of 1,000 to 1, and more checks need higher odds: the 402 checks of 200
-// lessons need 8,040 to 1. A finding that fails among few checks may pass among many.
+// lessons need 8,040 to 1. An e-value that fails among few checks may pass among many.
 func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	// 122 of 400 withheld instead of 80: about 5,000 to 1
 	c := bandit.New()
@@ -199,7 +199,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 		input(c, append(slugs, "a", "never")...),
 	); r.SRM.Alarm != 8040 ||
 		r.Reporting.Alarm != 8040 {
-		t.Errorf("a lesson without coins has no further check: %+v", r.SRM)
+		t.Errorf("with a lesson without coins: got the alarms %v and %v, want 8040 as without that lesson", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
 
@@ -207,14 +207,14 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 // only matched does not.
 func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "told", arm{eps: 0.2, n1: 1})
-	addArm(c, "untold", arm{eps: 0.2, mute0: 1})
+	addArm(c, "rewarded", arm{eps: 0.2, n1: 1})
+	addArm(c, "unrewarded", arm{eps: 0.2, mute0: 1})
 	addArm(c, "matched", arm{controlled: true, n0: 5})
 	var got []string
 	for _, r := range report.Build(input(c)).Lessons {
 		got = append(got, r.Slug+" "+r.State)
 	}
-	if want := []string{"told removed", "untold removed"}; !slices.Equal(got, want) {
-		t.Errorf("the text is %q, want %q", got, want)
+	if want := []string{"rewarded removed", "unrewarded removed"}; !slices.Equal(got, want) {
+		t.Errorf("the report has the rows %q, want %q", got, want)
 	}
 }

@@ -47,7 +47,7 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 				missed++ // one of 40 intervals at 97.5% is expected to miss
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("the difference is %+v, want about %v", c, want)
+				t.Errorf("got the cell %+v, want an effect of about %v, and an interval above 0 for an effect above 0", c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
 				t.Errorf("%s: the effect %v is shrunk to %v, want a value nearer to the other group", c.Value, c.Effect, c.Shrunken)
@@ -61,12 +61,12 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
 		t.Errorf("got rewards %+v, want 4000 sessions, at least 1000 injected with reward 1", r)
 	}
-	if s.Rewards("nobody") != nil || s.Sessions != 4000 {
-		t.Error("the survey counts sessions that it did not read")
+	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
+		t.Errorf("got the rewards %+v of an unknown lesson and %d sessions, want none and 4000", r, s.Sessions)
 	}
 }
 
-// With little data nothing is shown, and sessions without coins are not counted.
+// With little data no cell is shown. Excluded sessions and sessions without a reward are not counted.
 func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	s := surveyed(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
@@ -77,8 +77,8 @@ func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	}
 }
 
-// Many cells need a correction: of 200 surveys of 20 lessons without an effect, about one in twenty
-// claims anything.
+// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an
+// effect, at most 22 have an interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {
@@ -98,6 +98,6 @@ func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 		}
 	}
 	if wrong > 22 {
-		t.Errorf("%d of 200 surveys without an effect have a claim", wrong)
+		t.Errorf("%d of 200 surveys without an effect have an interval that excludes 0, want at most 22", wrong)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions counts the sessions of a planned trial: n in each arm, with the given numbers of successes.
+// addTrialSessions adds the sessions of a planned trial: n in each arm, with the given numbers of successes.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -36,16 +36,16 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 	c := bandit.New()
 	var listed []report.Lesson
 	for _, x := range []struct {
-		slug               string
-		n, with, without   int
-		picks              int64
-		trial              string
-		verdict, ofTheLook report.Verdict
-		shown              bool
+		slug                string
+		n, with, without    int
+		picks               int64
+		trial               string
+		verdict, evaluation report.Verdict
+		shown               bool
 	}{
 		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
 		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
-		{"nothing", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
+		{"no-effect", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
 		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and the trial does not count
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
@@ -59,9 +59,9 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 				continue
 			}
 			l := row.PlannedTrials[0]
-			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
+			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.evaluation ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf(`%s: got the trial %q, want %q; the verdict %q, want %q or likely; the evaluation %+v, want the verdict %q with an effect: %v, taken: %v`, x.slug, row.Trial, x.trial, row.Verdict, x.verdict, l, x.ofTheLook, x.shown, (x.trial == "ended"))
+				t.Errorf(`%s: got the trial %q, want %q; the verdict %q, want %q or likely; the evaluation %+v, want the verdict %q with an effect: %v, taken: %v`, x.slug, row.Trial, x.trial, row.Verdict, x.verdict, l, x.evaluation, x.shown, (x.trial == "ended"))
 			}
 		}
 		if r.PlannedTrials.Planned != len(listed) {
@@ -127,12 +127,12 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 			t.Errorf("Forecast accepted the goal %+v, want an error", bad)
 		}
 	}
-	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
+	if _, err := r.Forecast("unknown", report.Goal{Picks: 100}); err == nil {
 		t.Error("an unknown lesson has a forecast, want an error")
 	}
 }
 
-// An explanation has about ten lines from which the row can be computed by hand.
+// An explanation has 9 to 13 lines with the numbers from which the row is computed.
 func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
@@ -161,7 +161,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text.String())
 		}
 	}
-	if err := r.Explain(&text, "nobody", 1000); err == nil {
+	if err := r.Explain(&text, "unknown", 1000); err == nil {
 		t.Error("an unknown lesson has an explanation, want an error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})

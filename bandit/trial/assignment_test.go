@@ -13,7 +13,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// sampleAssignment returns an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a
+// loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -89,7 +90,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Error("a match without a pick counts as a pick")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
-		t.Error("Match found no loop warning")
+		t.Error("Match found the loop warning, want no match")
 	}
 	b := a.Clone()
 	b.Matched[0].Del, b.Picks[0].Injected = 9, false
@@ -139,7 +140,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = p
 			}
 			if got, _ := x.Pick(p.Slug); got != want {
-				t.Fatalf("the assignment is %+v, want %+v", got, want)
+				t.Fatalf("the merged pick is %+v, want %+v", got, want)
 			}
 		}
 		for _, m := range slices.Concat(head.Matched, other.Matched) {
@@ -148,7 +149,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = m
 			}
 			if got, _ := x.Match(m.Arm); got != want {
-				t.Fatalf("the assignment is %+v, want %+v", got, want)
+				t.Fatalf("the merged match is %+v, want %+v", got, want)
 			}
 		}
 		again := x.Clone()

@@ -18,7 +18,7 @@ func TestCoinIsTheDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the coin is %v, want %v by the formula", got, want)
 	}
 	long := string(make([]byte, 1000)) // beyond the stack buffer
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
@@ -27,7 +27,7 @@ func TestCoinIsTheDocumentedHash(t *testing.T) {
 	}
 }
 
-func TestCoinsOfTwoPurposesAreIndependent(t *testing.T) {
+func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 	seen := map[float64]string{}
 	for _, p := range []trial.Purpose{trial.ForControl, trial.ForHoldout, trial.ForDraw, trial.ForProbe} {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
@@ -43,7 +43,8 @@ func TestCoinsOfTwoPurposesAreIndependent(t *testing.T) {
 	}
 }
 
-// A balance test lesson by lesson passes with hashes that tie lessons together; only pairs show it.
+// Some hashes withhold each lesson in the right share of the sessions, and yet correlate between
+// lessons. The test therefore compares pairs of lessons.
 func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)

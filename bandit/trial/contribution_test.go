@@ -16,7 +16,7 @@ func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
 }
 
-// of returns one delta; 0 for an absent delta.
+// of returns the value of one delta, or 0 if ds has no such delta.
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -103,7 +103,7 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
-		t.Error("a session without a match must have no deltas of lessons, and counts as rewarded")
+		t.Errorf("a control session without a match: got n0 = %v and told = %v, want 0 and 1", of(ds, "", "n0", 7), of(ds, "", "told", 0))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestMergeAndNegate(t *testing.T) {
 		t.Errorf("a contribution and its negation leave %v, want nothing", got)
 	}
 	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
-		t.Errorf("%d rewards, want 2", got)
+		t.Errorf("two contributions count as %d rewards, want 2", got)
 	}
 	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := trial.CountRewards(change); got != 0 {
@@ -229,13 +229,12 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return of(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("the difference is %v, want %v", got, with-without)
+			t.Fatalf("the mean of z over the coin is %v, want the effect %v", got, with-without)
 		}
 	})
 }
 
-// The comparison "is anything injected" is about the matched lessons: an earlier loop warning is
-// not one of them.
+// The coin "any pick was injected" covers the matched lessons, not an earlier loop warning.
 func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -252,8 +251,9 @@ func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	}
 }
 
-// A refused cut concerns the arms of the sections, by their coins. A refused insertion concerns all arms and,
-// unless the session is beside the comparison, all lessons together.
+// A refusal of a request without the cut sections counts for the arms of the sections, by their coins. A
+// refusal of a request with injected lessons counts for all arms and, unless a section keeps the session
+// out of the comparison, for all lessons together.
 func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},

@@ -46,7 +46,7 @@ func TestMaximaNeverFall(t *testing.T) {
 			t.Fatalf("%v is not a maximum of the lesson", d)
 		}
 	}
-	// Another replica that reads only the maxima has the same counters; order and repetition do not matter.
+	// Another replica that reads only the maxima has the same maxima; order and repetition do not matter.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.Raise([]trial.Delta{d})
@@ -59,7 +59,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	if other.Stats("a@1").N != 0 {
 		t.Errorf("Raise added %v to the sums, want 0", other.Stats("a@1").N)
 	}
-	// Undoing everything takes the sums back, not the evidence once reached.
+	// A negation of all contributions lowers the sums, not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
@@ -92,13 +92,13 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
-			t.Errorf("%v of %d: %v, want %v", k.p, k.tests, got, k.want)
+			t.Errorf("p-values %v of %d tests: got the threshold %v, want %v", k.p, k.tests, got, k.want)
 		}
 		next := trial.NextDiscovery(k.p, k.tests, 0.05)
 		one := append(slices.Clone(k.p), next)
 		slices.Sort(one)
 		if trial.Discoveries(one, k.tests, 0.05) < next {
-			t.Errorf("%v of %d: one more at %v is not a discovery", k.p, k.tests, next)
+			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery, want a discovery", k.p, k.tests, next)
 		}
 		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
 			t.Errorf("%d tests: %v counts as a discovery, want none", k.tests, alone)
@@ -136,7 +136,7 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	}
 }
 
-// The cost of a session goes to the arm of each lesson, to the token, for any length.
+// The tokens of a session count for the arm of each lesson, exactly.
 func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
@@ -210,7 +210,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
-		t.Errorf("%v rewarded picks per day for sessions without a day", got)
+		t.Errorf("sessions without a day: got %v rewarded picks per day, want 1/28", got)
 	}
 }
 
@@ -234,16 +234,16 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	}
 }
 
-// Arms returns all counted arms in order, without the numbers of the tenant and of planned trials.
+// Arms returns all counted arms in order, without the scopes of the tenant and of planned trials.
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
-		a := harms(pickOf(0.5, true, 0.5), arm)
+		a := onArm(pickOf(0.5, true, 0.5), arm)
 		a.Picks[0].Trial = "1.5"
 		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
-		t.Errorf(`got %v, want []trial.Arm{"a@1", "b@1", "c@2"}`, got)
+		t.Errorf("got the arms %v, want a@1, b@1 and c@2", got)
 	}
 }
 

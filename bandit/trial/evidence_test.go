@@ -27,7 +27,7 @@ func zOf(y, c, eps float64, injected bool) float64 {
 }
 
 // The evidence is the mean over six sizes of bet of the product of 1 + l z, and of 1 - l z, at its
-// maximum; no bet is larger than 0.9 of the smaller chance.
+// maximum. No size is larger than 0.9 of the smaller probability of the coin.
 func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -55,7 +55,7 @@ func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 		}
 		s := c.Stats("a@1")
 		if math.Abs(s.Proof.LogUp-largest[0]) > 1e-4 || math.Abs(s.Proof.LogDown-largest[1]) > 1e-4 {
-			t.Fatalf("%v and %v, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
+			t.Fatalf("the logarithms of the largest evidence are %v up and %v down, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
 		c.Add(pickOf(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
-		c.Add(harms(pickOf(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
+		c.Add(onArm(pickOf(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
 		before := c.Stats("a@1").Proof.ProvenAt
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
@@ -112,8 +112,8 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	}
 }
 
-// harms moves a session's pick to another arm.
-func harms(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
+// onArm moves a session's pick to another arm.
+func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	a.Matched[0].Arm, a.Picks[0].Arm, a.Picks[0].Slug = arm, arm, arm.Slug()
 	return a
 }
@@ -132,7 +132,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
 				continue
 			case 1: // tested, without a discovery
-				c.Add(harms(pickOf(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
+				c.Add(onArm(pickOf(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
 				up, down := rapid.Float64Range(0, 9).Draw(t, "up"), rapid.Float64Range(0.01, 9).Draw(t, "down")
@@ -151,19 +151,19 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.Proof()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("%v and %v of %v, want %v after %d", bar, next, ps, want, found)
+			t.Fatalf("p-values %v: got the threshold %v and the next %v, want the threshold %v with %d discoveries", ps, bar, next, want, found)
 		}
 	})
 }
 
-// No single session ends the evidence: for any chance and any reward, each bet keeps at least a
+// No single session ends the evidence: for any propensity and any reward, each bet keeps at least a
 // tenth of its wealth.
 func TestBetsKeepATenthOfTheirWealth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf(`got %v, want Key.Field[0] other than 'w' or Key.Field = "worse" or Value >= %d and Value <= %d`, d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
+				t.Fatalf("the bet adds %v to the logarithm of the wealth, want %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

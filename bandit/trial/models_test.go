@@ -9,7 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// onModel counts rewarded picks of sessions with one model, in which the lesson moves the reward by effect.
+// onModel adds rewarded picks of sessions with one model, in which the lesson moves the reward by effect.
 func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
@@ -53,10 +53,10 @@ func TestModelIsSeenWithEnoughPicksOfTheSameSign(t *testing.T) {
 		onModel(r, c, "in@1", "a", 600, 0.5)
 		onModel(r, c, "in@1", "b", k.picks, k.effect)
 		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
-			t.Errorf("%s: seen %v, want a and b %v", k.name, got, k.want)
+			t.Errorf("%s: the effect is seen on %v, want a seen, and b seen: %v", k.name, got, k.want)
 		}
 		if k.picks >= trial.MinPicks && !seen(c, "in@1", 0)["b"] {
-			t.Errorf("%s: a verdict without a sign has not seen b", k.name)
+			t.Errorf("%s: without a sign the effect is not seen on b, want seen from %d picks", k.name, trial.MinPicks)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 	}
 }
 
-// A model name comes from a request: a million names become a few counters.
+// A model name comes from a request: a million names become 32 models and "other".
 func TestModelNamesAreBounded(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
@@ -120,6 +120,6 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if now := c.Models("in@1"); len(now) != 1 || now[0] != before[0] {
-		t.Errorf("got %+v, want %+v", now, before)
+		t.Errorf("after the reward was undone the models are %+v, want %+v", now, before)
 	}
 }

@@ -23,19 +23,19 @@ type lessonDraw struct {
 
 // unitDraw is a random session with its reward.
 type unitDraw struct {
-	day      int32
-	control  bool
-	lessons  []lessonDraw
-	rewarded bool
-	y        float64
-	tier     int
-	heard    int // tier of the reward at the closing; -1: no reward
-	refused  bool
+	day         int32
+	control     bool
+	lessons     []lessonDraw
+	rewarded    bool
+	y           float64
+	tier        int
+	tierAtClose int // tier of the reward at the closing; -1: no reward
+	refused     bool
 }
 
 const (
-	holdout = 0.25 // sums of the weights are exact
-	share   = 0.125
+	holdout = 0.25  // sums of the weights are exact
+	share   = 0.125 // of control sessions
 )
 
 // units draws up to 30 units with up to three lessons each.
@@ -44,7 +44,7 @@ func units(t *rapid.T) []unitDraw {
 		u := unitDraw{
 			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "told"),
 			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
-			heard: rapid.IntRange(-1, 4).Draw(t, "heard"),
+			tierAtClose: rapid.IntRange(-1, 4).Draw(t, "heard"),
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
 			l := lessonDraw{arm: trial.Arm(fmt.Sprintf("lesson-%d@1", i)), picked: rapid.Bool().Draw(t, "picked"), turn: rapid.IntRange(1, 2).Draw(t, "turn"), tokens: rapid.IntRange(0, 50).Draw(t, "tokens")}
@@ -60,8 +60,8 @@ func units(t *rapid.T) []unitDraw {
 // assignment returns the decision of the unit.
 func (u *unitDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Graded: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
-	if u.heard >= 0 {
-		a.First = &trial.AtClosing{Y: u.y, Tier: u.heard}
+	if u.tierAtClose >= 0 {
+		a.First = &trial.AtClosing{Y: u.y, Tier: u.tierAtClose}
 	}
 	for _, l := range u.lessons {
 		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
@@ -124,8 +124,8 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 						want.Tokens += int64(l.tokens)
 					}
 					coins.Assigned[at]++
-					if u.heard >= 0 {
-						coins.RewardedAtClose[at][u.heard%4]++
+					if u.tierAtClose >= 0 {
+						coins.RewardedAtClose[at][u.tierAtClose%4]++
 					}
 					if u.refused {
 						want.Refused[at]++
@@ -139,7 +139,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					coins.GradedN[at]++
 					coins.GradedY[at] += u.y
 					coins.Graded[at] += u.y * (1 - u.y)
-					if u.heard < 0 {
+					if u.tierAtClose < 0 {
 						coins.Late[at]++
 					}
 					z := -(u.y - 0.5) / holdout
@@ -177,10 +177,10 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 			near(t, "n", got.N, want.N)
 			near(t, "z", got.Z, want.Z)
 			near(t, "zz", got.ZZ, want.ZZ)
-			near(t, "the injected", got.Rewards.M1, want.Rewards.M1)
-			near(t, "their rewards", got.Rewards.Y1, want.Rewards.Y1)
-			near(t, "the withheld", got.Rewards.M0, want.Rewards.M0)
-			near(t, "their rewards", got.Rewards.Y0, want.Rewards.Y0)
+			near(t, "the number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
+			near(t, "the sum of the injected sessions' rewards", got.Rewards.Y1, want.Rewards.Y1)
+			near(t, "the number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
+			near(t, "the sum of the withheld sessions' rewards", got.Rewards.Y0, want.Rewards.Y0)
 			near(t, "better", got.Rewards.Better, want.Rewards.Better)
 			near(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
@@ -191,25 +191,25 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
-		t.Fatalf("days %+v, want %+v", got, want)
+		t.Fatalf("got the days %+v, want %+v in order", got, want)
 	}
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			near(t, fmt.Sprintf("of %+v, want %+v: one", d, w), x[0], x[1])
+			near(t, fmt.Sprintf("in the day %+v, want %+v, one sum", d, w), x[0], x[1])
 		}
 	}
 }
 
 // The comparison of treated and control sessions covers the sessions with a match, and the coins
-// "is anything injected" cover the picks of their first turn.
+// "any pick was injected" cover the picks of the first turn with a pick.
 func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
 		got := counted(list).Global()
 		var rewarded, sum, n, z float64
 		var coins [2]int64
-		var tiers, heard [2][4]int64
+		var tiers, atClose [2][4]int64
 		var refused [2]int64
 		anything := map[float64]*trial.Stratum{}
 		days := map[int32]trial.DayStats{}
@@ -221,8 +221,8 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			}
 			if len(u.lessons) > 0 {
 				coins[arm]++
-				if u.heard >= 0 {
-					heard[arm][u.heard%4]++
+				if u.tierAtClose >= 0 {
+					atClose[arm][u.tierAtClose%4]++
 				}
 			}
 			if u.refused {
@@ -247,8 +247,8 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 					anything[any.Eps] = any
 				}
 				any.Assigned[some]++
-				if u.heard >= 0 {
-					any.RewardedAtClose[some][u.heard%4]++
+				if u.tierAtClose >= 0 {
+					any.RewardedAtClose[some][u.tierAtClose%4]++
 				}
 			}
 			if !u.rewarded {
@@ -276,22 +276,22 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		}
 		sameDays(t, got.Days, days)
 		if got.Refused != refused {
-			t.Fatalf("refused %v, want %v", got.Refused, refused)
+			t.Fatalf("got %v refused sessions (control, treated), want %v", got.Refused, refused)
 		}
-		near(t, "told", float64(got.All.Rewarded), rewarded)
-		near(t, "rewards", got.All.SumY, sum)
+		near(t, "the number of rewarded sessions", float64(got.All.Rewarded), rewarded)
+		near(t, "the sum of the rewards", got.All.SumY, sum)
 		near(t, "n", got.N, n)
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != heard {
-				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
+			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
+				t.Fatalf("got the stratum %+v, want the coins %v, the rewarded by tier %v and %v at the closing", s, coins, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
 			t.Fatal("the strata have no coins")
 		}
 		if len(got.All.Any) != len(anything) {
-			t.Fatalf("the sums of all sessions are %+v, want some: %v", got.All.Any, anything)
+			t.Fatalf("the coins of any pick have the strata %+v, want %v", got.All.Any, anything)
 		}
 		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
@@ -301,8 +301,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	})
 }
 
-// The added tokens and the costs of sessions by day, over the sessions with a coin for lessons or
-// for none.
+// The added tokens and the costs by day cover the sessions with a match, which have a control coin.
 func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
@@ -327,7 +326,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 		t.Fatalf("got %+v, want two entries in days, days[0].Added = 42 and days[1].Added = 5", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("the counters are %+v, want %+v", got, want)
+		t.Errorf("the costs of day 100 are %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
 		t.Errorf(`got days[1] %+v, c.Stats("a@1").Days %+v, want days[1].Spent = [2]trial.Spending{} and an empty c.Stats("a@1").Days`, days[1], c.Stats("a@1").Days)
@@ -396,7 +395,7 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 		want := math.Pow(c.quantiles/c.detect, 2) * c.variance * (1/(1-c.epsilon) + 1/c.epsilon)
 		got := trial.PicksFor(c.detect, c.power, c.level, c.epsilon, c.variance)
 		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
-			t.Errorf("%+v: %d picks, want %v", c, got, want)
+			t.Errorf("%+v: got %d picks, want %v", c, got, want)
 		}
 		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
 			t.Errorf("%+v: %d picks find an effect of %v, want %v", c, got, back, c.detect)

@@ -22,7 +22,7 @@ func pickWithOutcomes(injected bool, recurred bool, after trial.Tally) *trial.As
 	return a
 }
 
-// The value of each outcome is the part of the session after the pick.
+// Each outcome measures the part of the session after the pick.
 func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
@@ -97,8 +97,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	}
 }
 
-// Sums agree in any order, after an undo, and over two replicas, and so do the numbers that a pick
-// freezes.
+// Sums agree in any order, after an undo and in a clone, and so do the numbers that a pick freezes.
 func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
@@ -162,7 +161,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("got error %v, data %s, want no error and a.Closing() = %+v", err, data, b.Closing())
+		t.Errorf("got the error %v and the closing %+v, want no error and %+v as before the store", err, b.Closing(), a.Closing())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -212,7 +211,7 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
 	looks := c.Evaluations()
 	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf(`got %+v, want one entry in looks, Outcome = "recurrence", Planned = 60 and math.Abs(Z + 0.5/0.2) <= 1e-6`, looks)
+		t.Errorf("got the evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", looks, -0.5/0.2)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {

@@ -85,7 +85,8 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 	}
 }
 
-// The arm of a section of a rules file contains the mark that separates the arm from the trial.
+// The name of a section of a rules file may contain "#", which separates the arm from the trial in a
+// scope.
 func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -109,7 +110,7 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
-			t.Errorf("%v: got %d, want 0", bad, n)
+			t.Errorf("%v: got %d picks, want 0", bad, n)
 		}
 	}
 	if w, always := trial.PlannedWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
@@ -118,7 +119,7 @@ func TestPicksForMatchesTheFormula(t *testing.T) {
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("got p = %v, want 0.0455", p)
 	}
-	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one planned trial, below the control
+	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one standard error, below 0
 		t.Errorf("got p = %v, want 0.3173", p)
 	}
 }
@@ -161,7 +162,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Error("the evaluation belongs to another lesson or plan, want the end of trial b only")
+		t.Error("a trial without a name or of b without open picks has ended, or the trial of b with 60 open picks has not; want the opposite")
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
@@ -180,11 +181,11 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("got Reached = false after 500 picks, want true")
+		t.Error("after 500 picks the trial has ended, want a running trial: the interval is wider than 0.1")
 	}
 	addRewards(700, 0.5)
-	if !c.Progress("a@1", 0.1, "", 0).Reached || c.Progress("a@1", 0, "", 0).Reached {
-		t.Error("want the state ended after 1,200 picks for a trial with a width")
+	if with, without := c.Progress("a@1", 0.1, "", 0).Reached, c.Progress("a@1", 0, "", 0).Reached; !with || without {
+		t.Errorf("after 1,200 picks the trial with a width has ended: %v, without a width: %v; want true and false", with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
@@ -197,7 +198,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	fresh = c.Clone()
 	fresh.Inherit(c)
 	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("a reload of the counters lost the evaluation")
+		t.Error("after Inherit the trial runs again, want ended")
 	}
 }
 
@@ -254,7 +255,7 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	want(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // too late
 	want(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	addReward("aaaaaaaa-5", 102, false, 0) // counted late: the trial began with the second session, and its name sorts first
+	addReward("aaaaaaaa-5", 102, false, 0) // counted late: the session began with the second session, and its name sorts first
 	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
@@ -274,13 +275,12 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		l := c.Evaluations()[0]
 		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("got %+v, want Z = %v and its square, Injected = 1 = %v, Withheld = 0 = %v and Taken = true", l, z, injected, injected)
+			t.Fatalf("got the evaluation %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
 		}
 	})
 }
 
-// Sessions outside of the experiment, rewards that are no number, and picks without a trial or a
-// coin leave no entry.
+// Excluded sessions, the reward NaN, and picks without a trial or a coin leave no entry.
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := pickOf(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
@@ -308,7 +308,7 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 	}
 	for _, i := range []int{3, 0, 4, 2, 1} {
 		arm, name, _ := strings.Cut(want[i], " ")
-		a := harms(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
+		a := onArm(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
 		a.Picks[0].Trial = name
 		c.Add(a.TrialEntries("s", 1))
 	}
@@ -317,11 +317,11 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the trials are %v, want %v", got, want)
 	}
 }
 
-// An undetectable effect has no number of picks, nor has one whose number exceeds the counters.
+// PicksFor returns 0 for impossible arguments, and at most 1e12.
 func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
 	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
@@ -329,7 +329,7 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 			g := good
 			g[i] = x
 			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
-				t.Errorf("%v: got %d, want 0", g, n)
+				t.Errorf("%v: got %d picks, want 0", g, n)
 			}
 		}
 	}
@@ -337,7 +337,7 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 		t.Errorf("an effect of a billionth of a point: got %d picks, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("got %v with one pick and %v with none, want equal and finite", one, none)
+		t.Errorf("the detectable effect is %v with one pick and %v with none, want equal and finite effects", one, none)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 				t.Fatalf("width %v: got Reached = %v after %d picks, want %v", until, got, i, want)
 			}
 			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
-				t.Fatal("a trial that no width was asked of")
+				t.Fatal("a trial without a width has ended, want a running trial")
 			}
 			if want && ended == 0 {
 				ended = i

@@ -113,13 +113,12 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 			t.Fatalf("after a merge the counters are\n%s\nwant\n%s", got, want)
 		}
 		if got := countersText(straight.Clone()); got != want {
-			t.Fatalf("the counters of a copy are\n%s\nwant\n%s", got, want)
+			t.Fatalf("the counters of a clone are\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
-// Each counter is used, and no two are the same: removing any single number of a session changes
-// the statistics.
+// Each counter is used: the statistics change if any single delta of a session is missing.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAssignment(t)
@@ -135,7 +134,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // a field of the chooser; only winning bets count
+			return // a field of the chooser, or a bet, which shows only at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
 			t.Fatalf("the result does not depend on %v:\n%s", d, got)
@@ -221,7 +220,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// The coins have no sum of the chooser: its additional fields do not change the trial.
+// The fields that only the chooser reads do not change the counters of the trial.
 func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
@@ -234,12 +233,12 @@ func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 		}
 		beside.Add(ds)
 		if got, want := countersText(beside), countersText(alone); got != want {
-			t.Fatalf("got %s, want %s", got, want)
+			t.Fatalf("with fields of the chooser the counters are\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
-// A huge number does not overflow a sum permanently, and NaN counts nothing.
+// Fixed limits a number to 1e12 millionths, so that a sum does not overflow. NaN counts as 0.
 func TestFixedPointSumsAreBounded(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
@@ -260,10 +259,10 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 
 // A scope belongs to an arm unless the scope is that of the tenant or begins with a mark, a letter
 // and a colon.
-func TestOfArmExcludesTenantAndMarkedScopes(t *testing.T) {
+func TestIsArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.IsArm(scope); got != want {
-			t.Errorf("%q: got %v, want %v", scope, got, want)
+			t.Errorf("IsArm(%q) = %v, want %v", scope, got, want)
 		}
 	}
 }

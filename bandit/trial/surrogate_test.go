@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick is a closed session with one pick, in which errors follow the pick.
+// closedPick returns a closed session with one pick, which is followed by errors, the only measured
+// part of the surrogate. weight is the weight of the surrogate.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
 	w.C[trial.Errors] = 0.2
@@ -100,7 +101,7 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	s := c.Surrogate("in@1")
 	effect, variance := s.Effect()
 	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
-		t.Errorf("effect %.5f with variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+		t.Errorf("the estimate is %.5f with the variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
 

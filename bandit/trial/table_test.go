@@ -45,7 +45,7 @@ func TestTableHoldsWhatArraysHold(t *testing.T) {
 			last = r
 		}
 		if n != len(arrays) {
-			t.Fatalf("%d rows, want %d", n, len(arrays))
+			t.Fatalf("the table has %d rows, want %d", n, len(arrays))
 		}
 		for k, want := range arrays {
 			if got := table.Row(k.group, k.at); got != want {

@@ -24,7 +24,8 @@ func TestHalfWidthsOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// Of all tunings the one for n sessions has the narrowest interval at n, or nearly so.
+// The interval that is tuned for n sessions is narrower at n sessions than intervals with other
+// tunings.
 func TestIntervalIsTightestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
@@ -55,15 +56,14 @@ func TestPValueMatchesTheInterval(t *testing.T) {
 
 func TestMomentsAreMeanAndVariance(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
-		t.Errorf("got m %v, v %v, want m = 0.5 and v = 0.5", m, v)
+		t.Errorf("got the mean %v and the variance %v, want 0.5 and 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
 		t.Errorf("the variance of equal numbers is %v, want more than 0 and at most 1e-8", v)
 	}
 }
 
-// The numbers of sessions at which an interval may be shown, and at which its distance from 0
-// counts.
+// Enough is true from 50 rewarded sessions with 5 in each arm, Claimable from 50 in each arm.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, c := range []struct {
 		n, injected, withheld float64
@@ -78,13 +78,13 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{99, 49, 50, true, false},
 		{100, 50, 50, true, true},
 	} {
-		if trial.Enough(c.n, c.injected, c.withheld) != c.shown || trial.Claimable(c.injected, c.withheld) != c.claimed {
-			t.Errorf("got %+v, want trial.Enough(c.n, c.injected, c.withheld) = %v and trial.Claimable(c.injected, c.withheld) = %v", c, c.shown, c.claimed)
+		if shown, claimed := trial.Enough(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
+			t.Errorf("%+v: Enough is %v and Claimable is %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
 		}
 	}
 }
 
-// played describes rewarded picks of one lesson, half of them withheld, with probabilities of success.
+// played holds the counters of rewarded picks of one lesson, and sums of the same picks by hand.
 type played struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -102,8 +102,8 @@ func (p *played) session(eps float64, injected bool, y, centre float64) {
 	}
 }
 
-// The recorded interval of an arm is the farthest from 0, above and below, with 50 rewarded picks
-// in each arm, and the first one within 3 points of 0.
+// The maxima of an arm record the intervals farthest above and below 0, with 50 rewarded picks in
+// each arm, and the time of the first interval within 3 points of 0.
 func TestExtremeIntervalsAreRecorded(t *testing.T) {
 	for name, c := range map[string]struct{ with, without, centre float64 }{"helps": {0.9, 0.5, 0.5}, "harms": {0.5, 0.9, 0.5}, "idles": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
@@ -152,7 +152,8 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 	}
 }
 
-// An arm whose interval was once above 0 and once below is not concluded.
+// An arm whose interval was once above 0 and once below is not concluded, unless an interval was
+// within 3 points of 0.
 func TestArmWithChangedSignIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, c := range []struct {
