@@ -21,7 +21,7 @@ func (r *rig) calls(op string) (n int) {
 	return n
 }
 
-// For any number of sessions that cannot be closed, the later ones close.
+// Later sessions close after a whole batch of sessions that cannot be closed.
 func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
@@ -38,9 +38,9 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	r.clk.add(time.Second)
 	r.begin(tenantA, "last", picked(true))
 	r.age()
-	same(t, "closed", r.applied(last).Version, 1)
-	same(t, "closed in all", r.Learner.Tally.Closed.Load(), 1)
-	same(t, "set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
+	same(t, "version of the last session", r.applied(last).Version, 1)
+	same(t, "closed sessions", r.Learner.Tally.Closed.Load(), 1)
+	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
 // A panic of a step in the last correction is recorded, too.
@@ -54,7 +54,7 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "met", p.met.Load(), 1)
+	same(t, "panics", p.met.Load(), 1)
 	if m := r.marks(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
 		t.Errorf("got the marks %+v, want one of the session at the step correct", m)
 	}
@@ -87,7 +87,7 @@ func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 		r.Deliver(r.ctx())
 		r.be.takeCalls()
 		r.closeDue(r.ctx())
-		same(t, "closed", r.applied(id).Rewarded, true)
+		same(t, "the session closed with a reward", r.applied(id).Rewarded, true)
 		same(t, "priors are written", slices.Contains(r.be.takeCalls(), "priors"), fitted)
 	}
 }

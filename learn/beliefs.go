@@ -25,7 +25,7 @@ type beliefs struct {
 	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
 	// tenantsMu.
 	mu                sync.Mutex
-	provisional       openRewards
+	openRewards       openRewards
 	positions         map[string]string // by tenant in memory with counters of other replicas: the position to which the counters were read
 	feedbackPositions map[string]string // by tenant in memory: the place to which the feedback on open sessions was read
 
@@ -38,7 +38,7 @@ type beliefs struct {
 
 func newBeliefs(t tools, reward string, backend counterStore) *beliefs {
 	return &beliefs{
-		tools: t, reward: reward, backend: backend, provisional: openRewards{byTenant: map[string]map[session.ID]openReward{}},
+		tools: t, reward: reward, backend: backend, openRewards: openRewards{byTenant: map[string]map[session.ID]openReward{}},
 		positions: map[string]string{}, feedbackPositions: map[string]string{}, tenants: map[string]*tenant{}, order: list.New(),
 	}
 }
@@ -116,7 +116,7 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 		return
 	} else if err := b.loadHeld(ctx, name); err != nil {
 		b.tools.failed(label.StepLoad, err)
-		b.chooser(name) // read again soon
+		b.chooser(name) // queues the tenant, which tidy reads
 		return
 	}
 	b.publish(ctx, name)
@@ -154,7 +154,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c := t.counters
 	t.rewards = 0
 	p := c.Refit()
-	p.Rewards = c.Rewards() + b.provisional.rewarded(name)
+	p.Rewards = c.Rewards() + b.openRewards.rewarded(name)
 	data, err := json.Marshal(p)
 	if err != nil {
 		b.tools.failed(label.StepRefit, err)

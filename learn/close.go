@@ -21,8 +21,8 @@ const (
 	// unsampledEvery is the interval between counts of exchanges without a sample. In a shared
 	// backend the count walks over all tenants.
 	unsampledEvery = 5 * time.Second
-	// unitGrace is the time that a due unit waits for data of the members. Without a bound, an
-	// active member could delay the closing for ever.
+	// unitGrace is the time that a due unit (a run) waits for data of its member sessions. Without a
+	// limit, an active member could delay the closing for ever.
 	unitGrace = 5 * time.Second
 	// maxIntervals is the number of closing intervals after which each replica closes a due session that no
 	// other replica has closed.

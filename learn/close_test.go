@@ -23,29 +23,29 @@ import (
 func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	rewarded := r.played("told", picked(true))
+	rewarded := r.played("rewarded", picked(true))
 	silent := r.played("silent", picked(false))
 	r.postFeedback(tenantA, rewarded, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
 		r.record()
 		r.closeDue(r.ctx())
-		same(t, "closed early, version", r.applied(rewarded).Version, 0)
+		same(t, "version before the closing age", r.applied(rewarded).Version, 0)
 		same(t, "counters of an open session", r.counters(tenantA), none)
 	}
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
-	same(t, "the rewarded session", r.applied(rewarded).Version, 1)
-	same(t, "the session without feedback", r.applied(silent).Version, 1)
+	same(t, "version of the rewarded session", r.applied(rewarded).Version, 1)
+	same(t, "version of the session without feedback", r.applied(silent).Version, 1)
 	same(t, "sessions closed", r.counter("", "closed"), 2)
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
-	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
+	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), 2)
 	same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
 		t.Errorf("the silent session has the reward %+v, want none", a)
 	}
 	r.closeDue(r.ctx())
-	same(t, "closed once", r.Learner.Tally.Closed.Load(), 2)
+	same(t, "closed sessions in the tally after a second pass", r.Learner.Tally.Closed.Load(), 2)
 }
 
 // More sessions than one transaction takes are closed in one pass.
@@ -58,8 +58,8 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	}
 	r.record()
 	r.age()
-	same(t, "closed", r.counter("", "closed"), float64(n))
-	same(t, "tally", r.Learner.Tally.Closed.Load(), int64(n))
+	same(t, "closed sessions in the counters", r.counter("", "closed"), float64(n))
+	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), int64(n))
 }
 
 func TestSamplesComeBeforeCounters(t *testing.T) {
@@ -73,7 +73,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
 		t.Errorf("the counters moved without the samples: %v", calls)
 	}
-	same(t, "counters", r.counters(tenantA), none)
+	same(t, "counters without the samples", r.counters(tenantA), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
 	r.be.failNext("settle", 1, errDown)
 	r.closeDue(r.ctx())
@@ -81,9 +81,9 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
 		t.Errorf("got the calls %v, want samples before settle", calls)
 	}
-	same(t, "counters after a failed step", r.counters(tenantA), none)
+	same(t, "counters after a failed settlement", r.counters(tenantA), none)
 	r.closeDue(r.ctx())
-	same(t, "rewarded", r.counter("", "told"), 1)
+	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	// A second write changes nothing, because the ids of the samples follow from the session.
 	var seen []string
 	each := r.be.backend.(interface {
@@ -120,7 +120,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			}
 			same(t, step+" failed: version", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
-			same(t, step+" failed: closed later", r.applied(id).Version, 1)
+			same(t, step+" failed: version after the retry", r.applied(id).Version, 1)
 			same(t, "counter closed", r.counter("", "closed"), 1)
 			same(t, "samples", len(r.samplesOf(id)), 1)
 		}
@@ -141,15 +141,15 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 		reward  float64
 		tier    int
 	}{
-		"one":                           {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
+		"one entry":                     {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
 		"repeated feedback counts once": {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
 		"a change of mind":              {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
-		"the older one comes last":      {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
+		"the older entry arrives last":  {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
 		"two raters":                    {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
-		"the user outranks the test":    {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
-		"the user comes after it":       {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
-		"the test alone":                {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
-		"an id that is edited upwards":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+		"user, then verifier":           {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
+		"verifier, then user":           {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
+		"a verifier alone":              {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
+		"an id with a higher score":     {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newRig(t, nil)
@@ -165,11 +165,11 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				late.postFeedback(tenantA, id, e)
 				late.record()
 			}
-			same(t, "counters", late.sums(tenantA), early.sums(tenantA))
-			same(t, "late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
-			same(t, "late rewards of a reward at the closing", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
-			same(t, "heard at the closing", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
-			same(t, "heard afterwards", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
+			same(t, "counters of late feedback", late.sums(tenantA), early.sums(tenantA))
+			same(t, "late rewards of late feedback", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
+			same(t, "late rewards of early feedback", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
+			same(t, "rewards at the closing, of early feedback", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
+			same(t, "rewards at the closing, of late feedback", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, r := range []*rig{early, late} {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)
@@ -189,7 +189,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.age()
 	if a := r.applied(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("a tier that does not count was counted: %+v", a)
+		t.Errorf("feedback of a tier that is not configured: got %+v, want no reward and version 1", a)
 	}
 	same(t, "definition", r.Definition(), "verifier@1h0m0s")
 }
@@ -209,8 +209,8 @@ func TestExcludedContributesNothing(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 2)
 }
 
-// The closing uses the newest assignment in memory, not the stored row of a second ago; later
-// decisions do not count.
+// The closing uses the newest assignment in memory, not the stored row. Later changes of the
+// assignment do not count.
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -251,7 +251,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 			}
 			same(t, "reported failures", len(r.failed()), 3)
 			r.record()
-			same(t, "rewarded", r.counter("", "told"), 1)
+			same(t, "rewarded sessions after the failure", r.counter("", "told"), 1)
 		})
 	}
 }
@@ -268,10 +268,10 @@ func TestClosingIsRetried(t *testing.T) {
 			r.be.failNext(op, 2, errDown)
 			r.age()
 			r.closeDue(r.ctx())
-			same(t, "version while it fails", r.applied(id).Version, 0)
+			same(t, "version during the failure", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
-			same(t, "version", r.applied(id).Version, 1)
-			same(t, "closed", r.counter("", "closed"), 1)
+			same(t, "version after the failure", r.applied(id).Version, 1)
+			same(t, "closed sessions", r.counter("", "closed"), 1)
 		})
 	}
 }
@@ -289,7 +289,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 1)
 	sameList(t, "failures", r.failed(), []string{"decode"})
 	r.closeDue(r.ctx())
-	sameList(t, "failures of the second look", r.failed(), nil)
+	sameList(t, "failures of the second pass", r.failed(), nil)
 }
 
 func TestRunClosesSessionsOfTheirAge(t *testing.T) {
@@ -312,7 +312,7 @@ func TestRunClosesSessionsOfTheirAge(t *testing.T) {
 	}
 	r.be.hook = nil
 	r.closeDue(r.ctx()) // a stop may have interrupted the closing
-	same(t, "rewarded", r.counter("", "told"), 1)
+	same(t, "rewarded sessions", r.counter("", "told"), 1)
 }
 
 func TestCloseTickIsBounded(t *testing.T) {
@@ -346,16 +346,15 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 		}
 	}
 	r.age()
-	same(t, "closed, by the other", r.Learner.Tally.Closed.Load(), 0)
+	same(t, "sessions closed by this replica", r.Learner.Tally.Closed.Load(), 0)
 	r.record()
 	same(t, "version", r.applied(id).Version, 2)
-	same(t, "closed once", r.counter("", "closed"), 1)
-	same(t, "the other's coin counts", r.counter("look-twice@0123456789ab", "m0"), 1)
-	same(t, "counter of the other text", r.counter("look-twice@0123456789ab", "m1"), 0)
+	same(t, "closed sessions in the counters", r.counter("", "closed"), 1)
+	same(t, "withheld sessions (the assignment of the other replica)", r.counter("look-twice@0123456789ab", "m0"), 1)
+	same(t, "injected sessions (the assignment of this replica)", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// An accepted correction is counted after a kill of the program: by the next run or, while others
-// write to the backend, by one of them.
+// A correction that was accepted before a kill of the program is counted by the next run.
 func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -364,16 +363,16 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	r.age()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
-	r.postFeedback(tenantA, id, e) // no later run reads the old definition
+	r.postFeedback(tenantA, id, e) // stored, not applied
 	r = r.reopen(nil)
-	same(t, "before the first look", r.applied(id).Reward, 1.0)
+	same(t, "reward before the first pass of the next run", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "the next run", r.applied(id).Reward, .25)
-	same(t, "counted once", r.counter("", "told"), 1)
+	same(t, "reward after the first pass", r.applied(id).Reward, .25)
+	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	same(t, "version", r.applied(id).Version, 2)
 
-	// The feedback came during the closing, and the process dies before the next pass.
+	// Feedback arrives during the settlement of a correction, and the process dies before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	r.be.hook = func(op string) {
 		if op == "settle" {
@@ -399,7 +398,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// While the backend cannot list the pending work, the request is repeated.
+// After the backend failed to list the unsettled sessions, the listing is repeated.
 func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -410,10 +409,10 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.be.failNext("unsettled", 1, errDown)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "rewarded", r.applied(id).Rewarded, false)
+	same(t, "rewarded after the failed listing", r.applied(id).Rewarded, false)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "then", r.applied(id).Rewarded, true)
+	same(t, "rewarded after the next listing", r.applied(id).Rewarded, true)
 	sameList(t, "failures", r.failed(), []string{"pick_up"})
 	r.be.takeCalls()
 	r.closeDue(r.ctx())

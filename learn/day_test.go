@@ -119,8 +119,10 @@ type day struct {
 	cooler   *redis.Cooler
 	exported map[string]string // by stream: the place up to which the samples were read
 
-	began                                              time.Time
-	begun, moved, rewards, late, restarts, left, drawn int
+	began time.Time
+	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas,
+	// exchanges that left Redis, and exported samples.
+	begun, moved, rewards, late, restarts, left, samples int
 }
 
 // dayEvent is a planned request, with y < 0, or a planned reward of a session.
@@ -154,7 +156,7 @@ func cut(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
 
-// do makes an action of this step, at a replica and in the single process.
+// do plans an action for this step, at a replica and in the single process.
 func (d *day) do(replica int, action func(r *rig)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
@@ -223,7 +225,7 @@ func (d *day) turn(r *rig, tenant, name string, n int) {
 	}
 }
 
-// happen makes an event of this step.
+// happen plans the actions of an event for this step.
 func (d *day) happen(step int, e dayEvent) {
 	tenant, name := e.names()
 	at := d.rng.IntN(dayReplicas)
@@ -313,7 +315,7 @@ func (d *day) export() {
 			if err != nil {
 				d.t.Fatal(err)
 			}
-			d.drawn += len(list)
+			d.samples += len(list)
 			if place == last {
 				break
 			}
@@ -346,7 +348,7 @@ func (d *day) reconnect(r *rig) {
 	}
 }
 
-// finishWork makes the remaining work.
+// finishWork closes and corrects the remaining sessions in all processes.
 func (d *day) finishWork() {
 	for range 4 {
 		d.clk.add(closeAge)
@@ -374,7 +376,7 @@ func (d *day) report(server *storetest.Redis) {
 	}
 	figures := map[string]any{
 		"time": d.clk.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late,
-		"restarts": d.restarts, "samples exported": d.drawn, "exchanges out of redis": d.left, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
+		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.left, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
 		"redis cpu": field("used_cpu_user"), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
 	}
 	text, err := json.Marshal(figures)
@@ -408,7 +410,7 @@ func (d *day) reportKinds(server *storetest.Redis) {
 	}
 }
 
-// link is a TCP connection of a replica to Redis that a test can cut.
+// link is a TCP proxy between a replica and Redis that a test can cut.
 type link struct {
 	addr, to string
 	mu       sync.Mutex

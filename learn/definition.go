@@ -15,7 +15,7 @@ import (
 // begins with the definition; scopes of the default definition have no prefix.
 const (
 	defaultReward = feedback.DefaultDefinition
-	rewardMark    = "r:" // prefix of a scope that begins with a definition; no slug has a colon
+	rewardMark    = "r:" // prefix of a scope that begins with a definition; no other scope begins with it
 	rewardEnd     = "|"  // end of the definition in a scope
 )
 

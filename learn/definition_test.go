@@ -43,7 +43,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				sameList(t, "elsewhere", rep.Elsewhere, want)
+				sameList(t, "sessions under other definitions", rep.Elsewhere, want)
 			}
 			verified := score("v", 3, 1)
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
@@ -54,7 +54,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			users.postFeedback(tenantA, a, verified)
 			users.age()
 			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
-			same(t, "their reward", users.counter("", "sumy"), 1)
+			same(t, "sum of the rewards by users", users.counter("", "sumy"), 1)
 			checkOtherDefinitions(users)
 			before := users.Beliefs(tenantA).Posterior(looked)
 			users.stop()
@@ -62,7 +62,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			tests := open(feedback.TierVerifier)
 			same(t, "sessions rewarded by tests", rewardedSessions(tests), 0)
 			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			same(t, "belief", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
+			same(t, "belief under a new definition", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
 			b := tests.played("b", picked(true))
 			tests.postFeedback(tenantA, b, verified)
 			tests.postFeedback(tenantA, b, score("f", 1, 0))
@@ -71,27 +71,27 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			mine := tests.Beliefs(tenantA).Posterior(looked)
 			tests.postFeedback(tenantA, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.resettle(tests.ctx())
-			same(t, "belief, after a correction elsewhere", tests.Beliefs(tenantA).Posterior(looked), mine)
-			same(t, "sessions rewarded by tests, after a correction by another replica", rewardedSessions(tests), 1)
-			same(t, "their reward", tests.counter("", "sumy"), 1)
+			same(t, "belief after a correction under another definition", tests.Beliefs(tenantA).Posterior(looked), mine)
+			same(t, "sessions rewarded by tests, after a correction under another definition", rewardedSessions(tests), 1)
+			same(t, "sum of the rewards by tests", tests.counter("", "sumy"), 1)
 			sameList(t, "failures", tests.failed(), nil)
 			tests.stop()
 
 			users = open(feedback.TierUser)
 			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
-			same(t, "their reward, corrected meanwhile", users.counter("", "sumy"), 0)
+			same(t, "sum of the rewards by users, after the correction", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
-				t.Errorf("got belief %v after a failure, want a mean below %v", after, before)
+				t.Errorf("got the belief %v after the reward 0, want a mean below %v", after, before)
 			}
 		})
 	}
 }
 
-// Counters without a definition belong to the default one.
+// Counters of the default definition are stored without the definition in their scope.
 func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	t.Parallel()
-	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	same(t, "the text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.played("s", picked(true))
 	r.postFeedback(tenantA, id, score("f", 1, 1))

@@ -110,7 +110,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 			r.offerTurns(1, 3)
 			r = k.disturb(r)
 			r.offerTurns(4, 6)
-			r.clk.add(2 * time.Second) // a retry
+			r.clk.add(2 * time.Second) // past the delay of a retry
 			r.age()
 			same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), k.fromMemory)
 			same(t, "samples", r.samplesText(), want)

@@ -36,11 +36,11 @@ func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh
 func (l *Learner) Definition() string { return l.reward }
 
 // OpenRewards returns the number of open sessions with a provisional reward.
-func (l *Learner) OpenRewards() int { return l.beliefs.provisional.count }
+func (l *Learner) OpenRewards() int { return l.beliefs.openRewards.count }
 
 // Referenced reports whether an open reward of a tenant refers to beliefs of the tenant.
 func (l *Learner) Referenced(tenant string) bool {
-	for _, r := range l.beliefs.provisional.byTenant[tenant] {
+	for _, r := range l.beliefs.openRewards.byTenant[tenant] {
 		if r.addedTo != nil {
 			return true
 		}

@@ -54,7 +54,7 @@ func (e remoteBackend) Settled(ctx context.Context, tenant string, ids []session
 	return e.redis.Settled(ctx, tenant, ids)
 }
 
-// inRedis returns a rig with a Redis backend.
+// inRedis returns a change of the options of a rig to a Redis backend.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -71,11 +71,11 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 	}
 }
 
-// mined is a shared backend that panics where a test sets a panic.
+// mined is a shared backend that panics in the calls that a test selects.
 type mined struct {
 	remoteBackend
-	moved    atomic.Bool
-	counters atomic.Pointer[string] // of this tenant
+	moved    atomic.Bool            // Moved panics
+	counters atomic.Pointer[string] // Counters panics for this tenant
 }
 
 func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
@@ -142,7 +142,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
 	rises("the good session beside the bad one", tenantA, prior)
-	same(t, "tried", p.met.Load(), 1)
+	same(t, "panics", p.met.Load(), 1)
 	same(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
@@ -153,17 +153,17 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	of := tenantA
 	m.counters.Store(&of)
 	a.age() // the counters of this replica change, and cannot be read
-	eventually(t, "the panic", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	eventually(t, "the panic of the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	playRewarded(them, "other", 1)
 	rises("another tenant", them, theirs)
 
 	m.moved.Store(true)
-	eventually(t, "the panic of the look", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	eventually(t, "the panic of the poll", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	m.moved.Store(false)
 	m.counters.Store(nil)
 	before := mean(them)
 	playRewarded(them, "third", 1)
-	rises("what comes later", them, before)
+	rises("a reward after the panics", them, before)
 }
 
 // A start with a Redis whose data make a step panic uses the priors.

@@ -37,7 +37,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	panic("poison mara@example.com")
 }
 
-// running runs the recorder and the learner of a rig until the test stops it.
+// running starts the recorder and the learner of a rig. stop ends both.
 func (r *rig) running() (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
@@ -144,7 +144,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
-				same(t, "tried", p.met.Load(), 1)
+				same(t, "panics", p.met.Load(), 1)
 				m := r.marks()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("got the marks %+v, want one of the session at the step %s, redacted", m, c.step)
@@ -186,7 +186,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Error("the echo of the good session is missing, want it stored")
 			}
 			if what == "exchange" {
-				same(t, "dropped", r.Store.Tally.DroppedBad.Load(), 1)
+				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
 			}
 			r.Guard().Keep(r.ctx(), r.be)
 			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
@@ -267,7 +267,7 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 }
 
 // A session whose closing panics is tried once in each of the next starts, three times in total,
-// and then skipped; a release without the panic closes the session.
+// and then skipped. After a Readmit, a learner without the panic closes the session.
 func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
@@ -282,8 +282,8 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 			r.closeDue(r.ctx())
 			r.Guard().Keep(r.ctx(), r.be)
 		}
-		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, guard.Tries)))
-		same(t, "unsampled sessions", r.unsampled(), 1)
+		same(t, fmt.Sprint("panics up to run ", run), p.met.Load(), int64(min(run, guard.Tries)))
+		same(t, "unsampled exchanges", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
 	m := r.marks()
@@ -291,13 +291,13 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 		t.Errorf("got the marks %+v, want one with %d tries", m, guard.Tries)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
-		t.Fatalf("got n %d, error %v, want n = 1 and no error", n, err)
+		t.Fatalf("Readmit returned %d and the error %v, want 1 and no error", n, err)
 	}
 	p.step = "none"
 	r.closeDue(r.ctx())
 	same(t, "applied version", r.applied(bad).Version, 1)
 	same(t, "number of marks", len(r.marks()), 0)
-	same(t, "unsampled sessions", r.unsampled(), 0)
+	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
 // A session is forgotten during its closing. The deletion never happens between the read and the

@@ -96,7 +96,7 @@ func (f *faulty) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// takeCalls returns the calls since the previous call of asked.
+// takeCalls returns the calls since the previous call of takeCalls.
 func (f *faulty) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -340,7 +340,7 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
+// played makes a session with an assignment and one turn, and records both.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(tenantA, name, a)
@@ -426,7 +426,7 @@ func (r *rig) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns the settled state of a session.
+// applied returns the state of a session that its closing and corrections stored.
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.be.Applied(r.ctx(), tenantA, id)

@@ -77,22 +77,22 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	same(t, "first", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "the first import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
 	before := r.allSamples()
 	r.clk.add(time.Hour)
-	same(t, "again", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	same(t, "the repeated import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
 			t.Errorf("%s has the time %v, want %v as before and %v of the import", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	same(t, "longer", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
-	same(t, "of another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
-	same(t, "without a name", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
-	same(t, "without a name, beginning alike", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
+	same(t, "the import of a longer transcript", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
+	same(t, "the import for another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "new samples of a transcript without an id", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
+	same(t, "new samples of a transcript without an id and with the same first message", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
 	same(t, "samples", len(r.allSamples()), 5)
 	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
-		t.Error("the address is on the disk, want it redacted")
+		t.Error("the files contain the mail address of the transcript, want the address redacted")
 	}
 	r.age()
 	same(t, "counters of a session without a coin", r.counters(tenantA), none)

@@ -23,7 +23,7 @@ func events(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// An agent continues after its session closed. Each turn is in a sample, earlier feedback keeps its
+// An agent continues after its session closed. Each turn is in a sample, the first sample keeps its
 // id, and later traffic does not change the contribution of the session to the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		r.record()
 		r.closeDue(r.ctx())
 		r.resettle(r.ctx())
-		same(t, "unsampled sessions", r.unsampled(), 0)
+		same(t, "unsampled exchanges", r.unsampled(), 0)
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(events(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
@@ -64,13 +64,13 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	}
 	offerSignal(1, detect.Approval)
 	r.age()
-	same(t, "closed with", r.applied(id).Reward, 1)
+	same(t, "the reward at the closing", r.applied(id).Reward, 1)
 	r.clk.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.resettle(r.ctx())
-	same(t, "a day later", r.applied(id).Reward, 1)
-	same(t, "unsampled sessions", r.unsampled(), 0)
+	same(t, "the reward after a later implicit rejection", r.applied(id).Reward, 1)
+	same(t, "unsampled exchanges", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
 	r.resettle(r.ctx())
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
@@ -85,17 +85,17 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.clk.add(closeAge + time.Second)
 	r.offer("s", 2)
 	r.closeDue(r.ctx())
-	same(t, "version while the correction is queued", r.applied(id).Version, 0)
+	same(t, "version while an exchange is queued", r.applied(id).Version, 0)
 	r.be.failNext("write", 1, errDown)
 	r.record()
 	r.closeDue(r.ctx())
-	same(t, "while the backend does not take it", r.applied(id).Version, 0)
+	same(t, "version while the backend refuses the exchange", r.applied(id).Version, 0)
 	r.clk.add(2 * time.Second)
 	r.record()
 	r.closeDue(r.ctx())
-	same(t, "closed", r.applied(id).Version, 1)
-	same(t, "number of events in samples", len(events(r.samplesOf(id))), 2)
-	same(t, "unsampled", r.unsampled(), 0)
+	same(t, "version after the exchange is stored", r.applied(id).Version, 1)
+	same(t, "exchanges in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
 // The program dies between an exchange and the row of its session.
@@ -107,7 +107,7 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	r = r.reopen(nil)
 	r.age()
 	same(t, "samples", len(r.samplesOf(sessionOf("lost"))), 1)
-	same(t, "unsampled", r.unsampled(), 0)
+	same(t, "unsampled exchanges", r.unsampled(), 0)
 	sameList(t, "failures", r.failed(), nil)
 }
 
@@ -142,10 +142,10 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "number of events in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "exchanges in samples", len(events(r.samplesOf(id))), 2)
 }
 
-// An event of a webhook after the close gives the session a reward, and a later event replaces the reward.
+// A webhook event after the closing gives the session a reward, and a later event replaces the reward.
 func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -94,14 +94,14 @@ func TestReportDuringAMigration(t *testing.T) {
 		t.Helper()
 		report, numbers := reportOf(t, openStore(t, server.URL()))
 		if numbers != wantNumbers {
-			t.Errorf("%s: stored %s, want %s", when, numbers, wantNumbers)
+			t.Errorf("%s: the numbers of stored values are %s, want %s", when, numbers, wantNumbers)
 		}
 		if report != wantReport {
 			t.Errorf("%s: the report is\n%s\nwant\n%s", when, report, wantReport)
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
-	same("before", halfReport, halfNumbers)
+	same("before the migration", halfReport, halfNumbers)
 	killedMigration(t, server.URL(), 5, func() bool { return true })
 	same("after a killed copy", halfReport, halfNumbers)
 	endLease := func() { server.Must(t, "DEL", "precept:{precept}:lock:claim:migrate") }

@@ -19,8 +19,8 @@ type feedbackLine struct {
 	entry   feedback.Entry
 }
 
-// drawSay draws from few ids, times and raters, so that lines collide in all ways.
-func drawSay(sessions int) *rapid.Generator[feedbackLine] {
+// drawLine draws from few ids, times and raters, so that lines collide in all ways.
+func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
 			rapid.SampledFrom([]float64{0, .1, 1.0 / 3, .5, 1}).Draw(rt, "score"))
@@ -59,7 +59,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		sessions := rapid.SliceOfN(drawAssignment(), 1, 4).Draw(rt, "sessions")
-		log := rapid.SliceOfN(drawSay(len(sessions)), 0, 12).Draw(rt, "log")
+		log := rapid.SliceOfN(drawLine(len(sessions)), 0, 12).Draw(rt, "log")
 		seed := rapid.Uint64().Draw(rt, "order")
 		again := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "again")
 
@@ -86,7 +86,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	})
 }
 
-// play creates the sessions, posts the log, and closes each session after a given number of lines.
+// play creates the sessions, posts the log, and closes all sessions after a number of lines.
 func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
@@ -101,7 +101,7 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine
 		if i == len(log) {
 			break
 		}
-		r.Store.Touch(tenant, ids[log[i].session]) // looked at more often than needed
+		r.Store.Touch(tenant, ids[log[i].session]) // touched more often than needed
 		r.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			r.resettle(r.ctx())

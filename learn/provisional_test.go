@@ -34,16 +34,16 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 		t.Fatalf("after a failure: got mean %v, want less than %v", down, prior)
 	}
 	r.age()
-	same(t, "open sessions", r.OpenRewards(), 0)
+	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
 	if fresh := again.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
-		t.Errorf("the belief about a closed session is %v, want %v as after the restart", closed, fresh)
+		t.Errorf("after the closing the mean is %v, want %v as after a restart", closed, fresh)
 	}
 }
 
-// After a restart the rewards of open sessions are learned again, also if another process has
-// closed the sessions since.
+// After a restart the rewards of open sessions count again, until this or another process closes
+// the sessions.
 func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -60,10 +60,10 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	}
 	same(t, "recalled", again.Recalled(), true)
 	r.age() // the other replica closes the session
-	same(t, "open sessions there", again.OpenRewards(), 1)
+	same(t, "open sessions with a reward, before this replica knows", again.OpenRewards(), 1)
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
-	same(t, "open sessions", again.OpenRewards(), 0)
+	same(t, "open sessions with a reward, after the next pass", again.OpenRewards(), 0)
 }
 
 // Replicas on one Redis have the same belief about an open session, no matter which of them

@@ -59,8 +59,8 @@ func asText(t *testing.T, v any) string {
 
 func TestRestartKeepsTheReport(t *testing.T) {
 	t.Parallel()
-	unlearned := func(o *options) { o.Content.Keep = false }
-	r := newRig(t, unlearned)
+	withoutContent := func(o *options) { o.Content.Keep = false }
+	r := newRig(t, withoutContent)
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
@@ -71,7 +71,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	}
 	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {
-		r = r.reopen(unlearned)
+		r = r.reopen(withoutContent)
 		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(tenantA).Priors(), priors)
 		same(t, "posterior", r.Beliefs(tenantA).Counted(looked), counted)
@@ -113,15 +113,15 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, err := r.be.backend.PutPriors(r.ctx(), tenantA, 0, data); !ok || err != nil {
-		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+		t.Fatalf("PutPriors: accepted %v, error %v; want accepted and no error", ok, err)
 	}
 	r.refit(0, 30)
-	same(t, "in force", r.Beliefs(tenantA).Priors(), theirs)
+	same(t, "the priors in use", r.Beliefs(tenantA).Priors(), theirs)
 	r.refit(1000, 30)
-	same(t, "the next", r.Beliefs(tenantA).Priors().Version, theirs.Version+1)
-	want, _, err := r.be.Priors(r.ctx(), tenantA)
-	same(t, "published", want, 2)
-	same(t, "error", err, nil)
+	same(t, "the version of the next priors", r.Beliefs(tenantA).Priors().Version, theirs.Version+1)
+	version, _, err := r.be.Priors(r.ctx(), tenantA)
+	same(t, "the stored version of the priors", version, 2)
+	same(t, "the error of Priors", err, nil)
 }
 
 // Priors that cannot be published are fitted again.
@@ -157,18 +157,18 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	}
 	same(t, "matched, without open sessions", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	rep := r.reported(learn.ReportQuery{Provisional: true})
-	same(t, "marked", rep.Provisional, true)
+	same(t, "the report is marked as provisional", rep.Provisional, true)
 	same(t, "matched", row(rep).Matched, 2)
 	same(t, "rewarded", row(rep).Rewarded, 1)
 	counts := func(l report.Row) string {
 		return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Rewarded)
 	}
 	provisional := counts(row(rep))
-	same(t, "matched, looked at again", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
+	same(t, "matched, in a second provisional report", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
 	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	r.age()
-	same(t, "result of the import", counts(row(r.reported(learn.ReportQuery{}))), provisional)
-	same(t, "without open sessions", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
+	same(t, "counts after the closing", counts(row(r.reported(learn.ReportQuery{}))), provisional)
+	same(t, "counts of a provisional report after the closing", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
 	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
 		t.Error("Report succeeded with a part of the data, want an error")
@@ -205,7 +205,7 @@ func TestReportListsLessons(t *testing.T) {
 func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	c := r.Beliefs("nobody")
-	same(t, "the same each time", r.Beliefs("nobody"), c)
-	same(t, "rewarded", c.Measured().Global().All.Rewarded, 0)
+	c := r.Beliefs("new")
+	same(t, "beliefs of a second call", r.Beliefs("new"), c)
+	same(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)
 }

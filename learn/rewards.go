@@ -9,8 +9,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxProvisional bounds the open sessions that the chooser learns from. Further sessions are
-// learned from at their closing.
+// maxProvisional limits the open sessions with a provisional reward. The chooser learns from further
+// sessions at their closing.
 const maxProvisional = 50_000
 
 // openReward is the provisional reward of an open session. Only the chooser uses provisional
@@ -135,7 +135,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropProvisional(ref)
-	if !out.OK || b.provisional.count >= maxProvisional {
+	if !out.OK || b.openRewards.count >= maxProvisional {
 		return
 	}
 	t := b.getOrAdd(ref.Tenant)
@@ -143,12 +143,12 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due 
 	if r.provisional.Rewarded() {
 		t.rewards++
 	}
-	b.provisional.add(ref, r)
+	b.openRewards.add(ref, r)
 }
 
 // dropProvisional removes the provisional reward of a session. The caller holds b.mu.
 func (b *beliefs) dropProvisional(ref session.Ref) {
-	r, ok := b.provisional.remove(ref)
+	r, ok := b.openRewards.remove(ref)
 	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
 		return
 	}
@@ -161,7 +161,7 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 // dueBy returns the sessions of a tenant with a provisional reward and a closing time until when.
 // The caller holds b.mu.
 func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
-	for id, r := range b.provisional.byTenant[name] {
+	for id, r := range b.openRewards.byTenant[name] {
 		if !r.due.After(when) {
 			ids = append(ids, id)
 		}
@@ -173,9 +173,9 @@ func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.provisional.closings) > 0 && b.provisional.closings[0].at.Before(limit) {
-		next := heap.Pop(&b.provisional.closings).(dueTime) //nolint:forcetypeassert // only add pushes
-		if r, ok := b.provisional.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
+	for len(b.openRewards.closings) > 0 && b.openRewards.closings[0].at.Before(limit) {
+		next := heap.Pop(&b.openRewards.closings).(dueTime) //nolint:forcetypeassert // only add pushes
+		if r, ok := b.openRewards.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
 			b.dropProvisional(next.ref)
 		}
 	}

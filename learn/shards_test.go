@@ -184,7 +184,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 			faults.Wait()
 			gotReport, gotNumbers := reportOf(t, s)
 			if gotNumbers != wantNumbers {
-				t.Errorf("stored %s, want %s", gotNumbers, wantNumbers)
+				t.Errorf("the numbers of stored values are %s, want %s", gotNumbers, wantNumbers)
 			}
 			if gotReport != wantReport {
 				t.Errorf("the report of the cluster is\n%s\nwant\n%s", gotReport, wantReport)

@@ -63,7 +63,8 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 // request uses are not read before the settlement.
 func (b *beliefs) chooserAtClosing(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant. A missing tenant is added without its counters, which nothing reads.
+// getOrAdd returns a tenant. A missing tenant is added without its counters and is not queued for
+// reading.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
@@ -121,9 +122,9 @@ func (b *beliefs) replace(name string, fresh *tenant) {
 	if _, read := b.get(name); read {
 		fresh.rewards = old.rewards
 		fresh.counters.Inherit(old.counters)
-		b.provisional.reassign(name, old, fresh)
+		b.openRewards.reassign(name, old, fresh)
 	}
-	b.provisional.addTo(name, fresh)
+	b.openRewards.addTo(name, fresh)
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
 	fresh.used.Store(old.used.Load())
@@ -194,8 +195,8 @@ func (b *beliefs) tidy(ctx context.Context) {
 }
 
 // evict removes tenants without a recent use from memory, and the least recently used tenants beyond
-// the bound. The backend has their counters. The latest maxTenants tenants stay. Each tenant is
-// checked once in tenantIdle, and more often only beyond the bound.
+// maxTenants. The backend has their counters. Each tenant is checked once in tenantIdle, and more
+// often only beyond maxTenants.
 func (b *beliefs) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +225,7 @@ func (b *beliefs) evict() {
 			delete(b.tenants, name)
 			delete(b.positions, name)
 			delete(b.feedbackPositions, name)
-			b.provisional.release(name)
+			b.openRewards.release(name)
 		}
 	}
 }

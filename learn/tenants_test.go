@@ -78,7 +78,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	same(t, "belief", r.Beliefs(tenantA).Posterior(looked), before)
 	r.clk.add(closeAge)
 	r.closeDue(r.ctx())
-	same(t, "open sessions", r.OpenRewards(), 0)
+	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 }
 
 // The search for idle tenants, which runs 20 times a second, looks at a tenant once in the time after

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxPassedOn bounds lastPassed. Beyond the bound, members get the same feedback again, without
-// effect.
+// maxPassedOn limits the size of lastPassed. Beyond this size, members get the same feedback again,
+// without effect.
 const maxPassedOn = 4096
 
 // units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
