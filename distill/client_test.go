@@ -17,11 +17,11 @@ import (
 // reply is one response of a judge's server.
 type reply struct {
 	status int
-	header string // a header's name and value, parted by a colon
+	header string // a header's name and value, separated by a colon
 	body   string
 }
 
-// server sends the replies in order, repeats the last reply, and keeps the requests.
+// server is the server of a judge. server sends the replies in order, repeats the last reply, and keeps the requests.
 type server struct {
 	replies []reply
 	headers []http.Header
@@ -42,8 +42,8 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptyRun lets a model judge a run without content.
-func (s *server) judgeEmptyRun(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
+// judgeEmptySession lets a model judge a session without content. waits are the waits before retries.
+func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
 	if err != nil {
@@ -69,45 +69,45 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []reply
 		waits   string
-		fails   string // expected error
+		fails   string // text of the expected error; "": no error
 	}{
 		"at once":                        {[]reply{skip}, "[]", ""},
 		"a server that is down":          {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
-		"a server that comes back":       {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
-		"too slow, and a conflict":       {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
-		"not there":                      {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
+		"a server that recovers":         {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
+		"408 and 409":                    {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
+		"unknown model":                  {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
 		"forbidden":                      {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
 		"a success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
 		"seconds":                        {[]reply{retryAfterReply(429, "7"), skip}, "[7s]", ""},
 		"half a second":                  {[]reply{retryAfterReply(503, "0.5"), skip}, "[500ms]", ""},
 		"a date":                         {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
-		"a date that is over":            {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
+		"a date in the past":             {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
 		"hours":                          {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
 		"years":                          {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
-		"less than nothing":              {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
+		"negative seconds":               {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
 		"no number":                      {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
-		"nothing that can be used":       {[]reply{{200, "", completionOf("hm")}}, "[1s]", "no JSON object"},
+		"an answer without JSON":         {[]reply{{200, "", completionOf("hm")}}, "[1s]", "no JSON object"},
 		"braces the wrong way":           {[]reply{{200, "", completionOf("} {")}}, "[1s]", "no JSON object"},
 		"another type":                   {[]reply{{200, "", completionOf(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
 		"a redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
-		"a redirect to nowhere":          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
-		"a place where something is":     {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
+		"304":                            {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
+		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
 		"no structured output":           {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
 		"no temperature":                 {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skip}, "[0s]", ""},
-		"neither of both":                {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
-		"nothing at all":                 {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
-		"too long a session":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
+		"neither parameter":              {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
+		"a third 400":                    {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
+		"a session that is too long":     {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
 		"filtered content":               {[]reply{{400, "", `{"code":"content_filter"}`}, skip}, "[]", "set aside"},
 		"down, and no structured output": {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
 		"a long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
 		s := &server{replies: c.replies}
-		_, waits, err := s.judgeEmptyRun(t.Context(), t, nil)
+		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: got error %v, want an error: %v, with the text %q", name, err, (c.fails != ""), c.fails)
+			t.Errorf("%s: got the error %v, want an error: %v, with the text %q", name, err, (c.fails != ""), c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
-			t.Errorf("%s: asked %d times, want %d", name, len(s.bodies), want)
+			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 // structured output, later prompts include the schema.
 func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 	s := &server{replies: []reply{{400, "", "bad"}, {200, "", completionOf(`{"outcome":"success","reason":"r"}`)}, {200, "", completionOf(noLessons)}}}
-	if _, _, err := s.judgeEmptyRun(t.Context(), t, nil); err != nil {
+	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, structured := range []bool{true, false, false} {
@@ -125,61 +125,61 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d has the schema in the wrong place, want response_format only if structured: %v\n%s", i, err, s.bodies[i])
+			t.Errorf("request %d (decoded with the error %v) is\n%s\nwant the schema in response_format: %v, else in the prompt", i, err, s.bodies[i], structured)
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
 			t.Errorf("request %d has the header %v, want JSON without a credential", i, h)
 		}
 	}
 	s = &server{replies: []reply{skip}}
-	if _, _, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
+	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
 		t.Errorf(`got headers %v, error %v, want "Authorization: Bearer k-1"`, s.headers, err)
 	}
 }
 
-// Replicas that wait for the same server retry at different moments.
+// Replicas that wait for the same server retry after different waits.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
 		s := &server{replies: []reply{{400, "", ""}, {500, "", ""}, skip}}
-		_, waits, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) {
+		_, waits, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("got waits %+v, error %v, want no error, two entries in waits, waits[0] = 0 and waits[1] <= time.Minute + 15*time.Second", waits, err)
+			t.Fatalf("got the waits %v and the error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
 		}
 		seen[waits[1]] = true
 	}
 	if len(seen) != 20 {
-		t.Errorf("of twenty waits %d differ, want 20", len(seen))
+		t.Errorf("20 replicas have %d different waits, want 20", len(seen))
 	}
 }
 
-// An answer is read up to its limit, and ignored if the server marks an error. Its tokens count,
-// also if the server does not report them.
+// An answer is refused if it is too long or the server marks it as truncated or refused. Its tokens count, and
+// are estimated if the server does not report them.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
-	wrapped := func(finish, refusal, usage string, pad int) string {
+	completion := func(finish, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
 	}
-	size := len(wrapped("stop", "", "", 0))
+	size := len(completion("stop", "", "", 0))
 	for name, c := range map[string]struct {
 		body, fails   string
 		input, output int64 // 0: estimated
 	}{
-		"reported":              {wrapped("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
-		"not reported":          {wrapped("stop", "", "", 0), "", 0, 4},
-		"reported in part":      {wrapped("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
-		"more than there is":    {wrapped("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
-		"as long as may be":     {wrapped("stop", "", "", 1<<20-size), "", 0, 4},
-		"too long":              {wrapped("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},
-		"cut":                   {wrapped("length", "", "", 0), "truncated (length)", 0, 0},
-		"cut by a filter":       {wrapped("content_filter", "", "", 0), "truncated (content_filter)", 0, 0},
-		"refused, and answered": {wrapped("stop", "I will not", "", 0), "refused", 0, 0},
+		"reported":              {completion("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
+		"not reported":          {completion("stop", "", "", 0), "", 0, 4},
+		"reported in part":      {completion("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
+		"reported too high":     {completion("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
+		"at the length limit":   {completion("stop", "", "", 1<<20-size), "", 0, 4},
+		"too long":              {completion("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},
+		"cut":                   {completion("length", "", "", 0), "truncated (length)", 0, 0},
+		"cut by a filter":       {completion("content_filter", "", "", 0), "truncated (content_filter)", 0, 0},
+		"refused, and answered": {completion("stop", "I will not", "", 0), "refused", 0, 0},
 		"no chat completion":    {"[]", "not a chat completion", 0, 0},
 		"without a choice":      {`{"choices":[]}`, "no choices", 0, 0},
 	} {
 		s := &server{replies: []reply{{200, "", c.body}}}
-		got, _, err := s.judgeEmptyRun(t.Context(), t, nil)
+		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
 				t.Errorf("%s: got error %v, usage %+v, want ErrUnusable with %q, and input tokens", name, err, got.Usage, c.fails)
@@ -191,7 +191,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: got %+v, want %+v, %v", name, got.Usage, want, err)
+			t.Errorf("%s: got the usage %+v and the error %v, want %+v without an error", name, got.Usage, err, want)
 		}
 	}
 }
@@ -201,21 +201,21 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}
-	if _, waits, err := s.judgeEmptyRun(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("a stopped run gave the error %v after %d questions and the waits %v, want canceled after at most one", err, len(s.bodies), waits)
+	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
+		t.Errorf("a stopped run ends with %v after %d requests and the waits %v, want context.Canceled after at most one of each", err, len(s.bodies), waits)
 	}
 }
 
-// A server that refuses temperature keeps the cache mark of the prompt, and a server that refuses the mark keeps
+// After a refusal of temperature the next request still has cache_control, and after a refusal of cache_control still
 // temperature 0.
-func TestRefusedParameterIsTheOnlyOneDropped(t *testing.T) {
+func TestOnlyTheRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &server{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skip}}
-		if _, _, err := s.judgeEmptyRun(t.Context(), t, func(o *distill.ClientOptions) { o.Model = "claude-x" }); err != nil {
+		if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Model = "claude-x" }); err != nil {
 			t.Fatal(err)
 		}
 		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
-			t.Errorf("after a refusal of %s: got %s, want a request with %s alone", refused, second, kept)
+			t.Errorf("after a refusal of %s the next request is %s, want a request without it and with %s", refused, second, kept)
 		}
 	}
 }

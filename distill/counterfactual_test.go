@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// edit returns an edit of a file that is refused with the message; "": the edit succeeds.
+// edit returns an edit of a file that is refused with a message; without a message the edit succeeds.
 func edit(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -15,8 +15,8 @@ func edit(file, message string) event {
 	return call("edit_file", fmt.Sprintf(`{"path":"/srv/%s","old_string":"alpha","new_string":"beta"}`, file), message)
 }
 
-// sessionsOf stores n sessions with the same events.
-func sessionsOf(b *bench, name string, n int, events ...event) {
+// storeSessions stores n sessions with the same events.
+func storeSessions(b *bench, name string, n int, events ...event) {
 	for i := range n {
 		b.session(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
 	}
@@ -38,13 +38,13 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			sessionsOf(b, "a", c.followed, edit("rows.go", refusal), read, edit("rows.go", ""))
-			sessionsOf(b, "b", c.followedFailed, edit("rows.go", refusal), read, edit("rows.go", refusal))
-			sessionsOf(b, "c", c.other, edit("rows.go", refusal), edit("rows.go", ""))
-			sessionsOf(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
+			storeSessions(b, "a", c.followed, edit("rows.go", refusal), read, edit("rows.go", ""))
+			storeSessions(b, "b", c.followedFailed, edit("rows.go", refusal), read, edit("rows.go", refusal))
+			storeSessions(b, "c", c.other, edit("rows.go", refusal), edit("rows.go", ""))
+			storeSessions(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
 			sum := b.distil()
 			if got := fmt.Sprint(b.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("got lessons %v, not proposed %+v, want a proposal: %v", b.slugs(), sum.NotProposed, c.proposed)
+				t.Fatalf("got the lessons %v and not proposed %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
 			}
 			want := distill.Comparison{
 				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
@@ -59,8 +59,8 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 	}
 }
 
-// A refused edit gives the lesson of its class, in the wordings of many harnesses, and a file that
-// only quotes the words gives none.
+// A refused edit gives the lesson of its class, in the wordings of many harnesses. An error with other
+// words gives none.
 func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -83,7 +83,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 			want = "[" + slug + "]"
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("%q gives %s, want %s", refusal, got, want)
+			t.Errorf("the refusal %q gives the lessons %s, want %s", refusal, got, want)
 		}
 	}
 }
@@ -91,12 +91,12 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 // Coincidences give no lesson: an edit before a program that then works, an unrelated tool, and a
 // person's words about other programs.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
-	learned(t, []lessonCase{
+	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{
-			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), took("edit", `{"file":"W77812.py"}`), took("python", `{"file":"W77812.py"}`),
+			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), accepted("edit", `{"file":"W77812.py"}`), accepted("python", `{"file":"W77812.py"}`),
 		}},
-		{"another tool that takes the same value", "", []event{
-			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), took("latest_weather", `{"number":"W77812"}`),
+		{"an unrelated tool with the same value", "", []event{
+			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), accepted("latest_weather", `{"number":"W77812"}`),
 		}},
 		{"programs of two sentences", "", []event{
 			ran("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), ran("npx prettier .", "ok", 0),

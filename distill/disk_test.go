@@ -1,6 +1,7 @@
 package distill_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions in memory. With a store on disk a run gives the same result, for
-// each judge and any number of runs.
+// The other tests keep sessions in memory. With a store on disk, repeated runs of the rules and of a model
+// give the same results.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(b *bench) *bench {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
@@ -30,13 +31,13 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 			for _, tenant := range []string{"default", "red"} {
 				b.of(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
-			b.of("default", "goes on", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
+			b.of("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
 			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
 				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
 				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
-				results = append(results, string(raw(sum)), err, opinions, failed, len(s.judgeRequest))
+				results = append(results, string(raw(sum)), err, opinions, failed, len(s.requests))
 			}
 		}
 		for _, l := range b.lessons() {
@@ -44,8 +45,8 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		}
 		return results
 	}
-	have, want := scene(onDisk(newBench(t))), scene(newBench(t))
-	for i := range max(len(have), len(want)) {
-		equal(t, "on disk and in memory", have[i], want[i])
+	got, want := scene(onDisk(newBench(t))), scene(newBench(t))
+	for i := range max(len(got), len(want)) {
+		equal(t, fmt.Sprint("result ", i, " on disk, want as in memory"), got[i], want[i])
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The accepted form of a value is taught; the value itself, or a form that is only another value,
-// is not.
+// A lesson names the accepted form of a value, not the value. If the accepted value differs in more than its form,
+// there is no lesson.
 func TestLessonNamesTheFormOfAValue(t *testing.T) {
 	for _, c := range []struct{ name, from, to, form string }{
 		{"digits for words", `"four"`, `"4"`, "a-whole-number"},
@@ -17,16 +17,16 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 		{"a list of lists", `["red"]`, `[["red"]]`, "a-list-of-lists"},
 		{"another list", `["red"]`, `[["blue"]]`, ""},
 		{"an object", `"red"`, `{"colour":"red"}`, "an-object"},
-		{"a truth", `"sure"`, `true`, "true-or-false"},
+		{"a boolean", `"sure"`, `true`, "true-or-false"},
 		{"a text for a list", `["red"]`, `"red"`, "a-text"},
-		{"a whole path", `"./src/a.go"`, `"/srv/src/a.go"`, "an-absolute-path"},
+		{"an absolute path", `"./src/a.go"`, `"/srv/src/a.go"`, "an-absolute-path"},
 		{"another path", `"./src/a.go"`, `"/srv/src/b.go"`, ""},
 		{"a scheme", `"example.com/x"`, `"https://example.com/x"`, "a-url-with-its-scheme"},
-		{"a day", `"1 May 2031"`, `"2031-05-01"`, "a-date-in-the-form-yyyy-mm-dd"},
-		{"another day", `"2031-05-02"`, `"2031-05-01"`, ""},
+		{"a date", `"1 May 2031"`, `"2031-05-01"`, "a-date-in-the-form-yyyy-mm-dd"},
+		{"another date", `"2031-05-02"`, `"2031-05-01"`, ""},
 		{"no quotes", `"'red'"`, `"red"`, "a-value-without-quotes"},
 		{"no spaces", `"DE 89 37"`, `"DE8937"`, "a-value-without-spaces"},
-		{"a small text", `"ReadMe"`, `"readme"`, "lower-case"},
+		{"lower case", `"ReadMe"`, `"readme"`, "lower-case"},
 		{"capitals", `"eur"`, `"EUR"`, "upper-case"},
 		{"another word", `"eur"`, `"usd"`, ""},
 	} {
@@ -42,13 +42,13 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("%s: got %s, want %s", c.name, got, want)
+			t.Errorf("%s: got the lessons %s, want %s", c.name, got, want)
 		}
 	}
 }
 
-// A leading sign is called by its name.
-func TestLeadingSignIsNamed(t *testing.T) {
+// If a value is accepted with a leading #, @ or $, the lesson asks for the leading sign.
+func TestLessonAsksForALeadingSign(t *testing.T) {
 	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
 		b := newBench(t)
 		b.session("one", user("Look for it."),
@@ -56,7 +56,7 @@ func TestLeadingSignIsNamed(t *testing.T) {
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
-			t.Errorf(`%s: got %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
+			t.Errorf(`the sign %s gives the lessons %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"precept/inject/bank"
 )
 
-// Proposals beyond the quota of the bank are made later: by the rules from their notes, by a model
-// in a second reading of the session. The judge gets no requests in the meantime.
+// Proposals beyond the quota of the bank are made by a later run: by the rules from their notes, by a model
+// with a second judgement of the session.
 func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	fill := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {
@@ -22,11 +22,11 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	b := newBench(t, bank.Limits{TenantHour: 3})
 	fill(b)
 	sum := b.distil()
-	equal(t, "proposed, refused", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
-	equal(t, "too early", b.distil().Proposed, 0)
+	equal(t, "proposed and refused drafts", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
+	equal(t, "proposals of a second run within the hour", b.distil().Proposed, 0)
 	b.now = b.now.Add(2 * time.Hour)
-	equal(t, "later", b.distil().Proposed, 1)
-	equal(t, "lessons", len(b.slugs()), 4)
+	equal(t, "proposals two hours later", b.distil().Proposed, 1)
+	equal(t, "number of lessons", len(b.slugs()), 4)
 
 	b = newBench(t, bank.Limits{TenantHour: 3})
 	fill(b)
@@ -38,11 +38,11 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
-		t.Fatalf("got sum %+v, error %v, want no error, Proposed = 3 and non-empty Stopped", sum, err)
+		t.Fatalf("the run at the quota ends with %+v and the error %v, want 3 proposed drafts, a reason in Stopped and no error", sum, err)
 	}
 	b.now = b.now.Add(2 * time.Hour)
 	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
 	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
-		t.Fatalf("got sum %+v, error %v, want no error, Judged = 1, Proposed + Merged = 1 and empty Stopped", sum, err)
+		t.Fatalf("the run two hours later ends with %+v and the error %v, want 1 judged session, 1 proposed or merged draft, no Stopped and no error", sum, err)
 	}
 }

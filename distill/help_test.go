@@ -27,7 +27,7 @@ func user(words string) event              { return event{say: "user: " + words}
 func agent(words string) event             { return event{say: "assistant: " + words} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// bench is a store, a bank and a clock for tests of the distiller.
+// bench is a test with a store, a bank and a clock for the distiller.
 type bench struct {
 	*testing.T
 	store interface {
@@ -38,7 +38,7 @@ type bench struct {
 	place bank.Place
 	bank  *bank.Bank
 	now   time.Time
-	n     int
+	n     int // number of stored conversations
 
 	agent, run, caller string // metadata of the stored sessions
 }
@@ -68,6 +68,7 @@ func (b *bench) session(name string, events ...event) session.ID {
 	return b.of("default", name, nil, events...)
 }
 
+// of is session with a tenant and the lessons of the session.
 func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	b.Helper()
 	var id session.ID
@@ -102,7 +103,7 @@ func raw(v any) json.RawMessage {
 	return data
 }
 
-// distil runs once and must succeed.
+// distil runs the distiller once, and fails the test on an error.
 func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 	b.Helper()
 	sum, err := b.tryDistil(b.Context(), change...)
@@ -124,7 +125,7 @@ func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options))
 	return distill.New(o).Once(ctx)
 }
 
-// slugs lists the lessons of the bank, by slug.
+// slugs returns the sorted slugs of the lessons in the bank.
 func (b *bench) slugs() []string {
 	b.Helper()
 	var out []string
@@ -165,9 +166,10 @@ func (b *bench) log() string {
 	return fmt.Sprint(events)
 }
 
-func equal(t testing.TB, what string, have, want any) {
+// equal fails the test if got and want print differently. what names the compared value.
+func equal(t testing.TB, what string, got, want any) {
 	t.Helper()
-	if fmt.Sprintf("%+v", have) != fmt.Sprintf("%+v", want) {
-		t.Errorf("%s:\nhave %+v\nwant %+v", what, have, want)
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
 	}
 }

@@ -28,14 +28,14 @@ func (j judgeByWords) Judge(_ context.Context, s *distill.Session, _ []*lesson.L
 	return distill.Judgement{}, nil
 }
 
-// drafted returns a draft of a lesson with the given keywords.
+// drafted returns a draft with a slug and keywords.
 func drafted(slug string, keywords ...string) distill.Draft {
 	return distill.Draft{
 		Slug: slug, Title: "Take care of " + strings.ReplaceAll(slug, "-", " ") + ".", Applies: "It is done.", Advice: []string{"Do it with care."}, Keywords: keywords, Outcome: "mixed",
 	}
 }
 
-// crashingBank is a bank whose process may die before any of its writes.
+// crashingBank is a bank that calls before ahead of each write, and fails with its error.
 type crashingBank struct {
 	distill.Bank
 	before func(step string) error
@@ -64,21 +64,21 @@ func (m crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errDead = errors.New("the process is dead")
 
-// After a kill at any step of a run, the next run completes the work: the same lessons in the same
-// states with the same evidence, and no session is read a third time.
+// After a kill at any step of a run, the next run completes the work with the same lessons, states and
+// evidence as a run without a kill. A third run changes nothing.
 func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	judge := judgeByWords{
 		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
 		"Sleep here, two.":    {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
 		"Whence I am, three.": {Drafts: []distill.Draft{drafted("name-the-region", "which region")}},
 	}
-	for name, of := range map[string]distill.Judge{"rules": nil, "judge": judge} {
+	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run counts steps, and fails from the step at which the process dies; 0: the process survives.
-			run := func(b *bench, owner string, dies int) (steps int, err error) {
+			// run counts steps, and fails at the step failAt and all later steps; 0: no step fails.
+			run := func(b *bench, owner string, failAt int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {
-					if steps++; dies > 0 && steps >= dies {
+					if steps++; failAt > 0 && steps >= failAt {
 						return errDead
 					}
 					return nil
@@ -86,7 +86,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				store.before = step
 				defer func() { store.before = func(string) error { return nil } }()
 				_, err = b.tryDistil(t.Context(), func(o *distill.Options) {
-					o.Judge, o.Auto, o.Owner, o.Bank = of, true, owner, crashingBank{b.bank, step}
+					o.Judge, o.Auto, o.Owner, o.Bank = j, true, owner, crashingBank{b.bank, step}
 				})
 				return steps, err
 			}
@@ -103,7 +103,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				return b
 			}
-			left := func(b *bench) (out []string) {
+			results := func(b *bench) (out []string) {
 				for _, l := range b.lessons() {
 					out = append(out, fmt.Sprint(l.Slug, " ", l.State, " ", l.Evidence))
 				}
@@ -114,40 +114,39 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				return append(out, fmt.Sprint(answer))
 			}
-			whole := scene()
-			steps, err := run(whole, "one", 0)
+			complete := scene()
+			steps, err := run(complete, "one", 0)
 			if err != nil || steps < 10 {
-				t.Fatalf("got steps %d, error %v, want no error and steps >= 10", steps, err)
+				t.Fatalf("a run without a kill has %d steps and the error %v, want at least 10 steps and no error", steps, err)
 			}
-			want := left(whole)
+			want := results(complete)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
 				t.Fatalf("the bank has the states %s, want trial and quarantined for this test", all)
 			}
-			for dies := 1; dies <= steps; dies++ {
+			for killed := 1; killed <= steps; killed++ {
 				b := scene()
-				if _, err := run(b, "one", dies); !errors.Is(err, errDead) {
-					t.Fatalf("step %d: the killed run ended with %v, want %v", dies, err, errDead)
+				if _, err := run(b, "one", killed); !errors.Is(err, errDead) {
+					t.Fatalf("step %d: the killed run ended with %v, want %v", killed, err, errDead)
 				}
-				if dies > 2 && dies < steps { // the dead process holds the claim of the tenant
-					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = of, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("step %d: with the claim of the killed run the next run does %+v, want one busy tenant and nothing read", dies, sum)
+				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
+					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
+						t.Errorf("step %d: while the killed run holds its claim, the next run ends with %+v, want one busy tenant and nothing read", killed, sum)
 					}
 				}
 				b.now = b.now.Add(3 * time.Minute)
 				if _, err := run(b, "two", 0); err != nil {
-					t.Fatalf("after step %d: %v", dies, err)
+					t.Fatalf("the run after a kill at step %d ends with %v, want no error", killed, err)
 				}
-				equal(t, fmt.Sprint("left after step ", dies), left(b), want)
-				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = of, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
-					t.Errorf("after step %d a third run does %+v, want 3 unchanged sessions and no candidate", dies, sum)
+				equal(t, fmt.Sprint("lessons and opinions after a kill at step ", killed), results(b), want)
+				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
+					t.Errorf("after step %d a third run ends with %+v, want 3 unchanged sessions and no candidate", killed, sum)
 				}
 			}
 		})
 	}
 }
 
-// A worker without a sign of life loses its claim on the tenant to another worker, and writes
-// nothing more.
+// A distiller that lost its claim on the tenant to another distiller writes nothing.
 func TestLostClaimWritesNothing(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
@@ -164,7 +163,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 }
 
-// A long run saves its progress, so that little is read again after a crash.
+// A long run saves the marks of read sessions after every 64 sessions, so that few sessions are read again after a crash.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {
@@ -180,6 +179,6 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	}
 	sum := b.distil()
 	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.marks) != 150 {
-		t.Errorf("got %+v with %d marks, want 150 judged sessions with 150 marks", sum, len(store.marks))
+		t.Errorf("the run ends with %+v and %d marks, want 150 judged sessions and 150 marks", sum, len(store.marks))
 	}
 }

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// output is the output of a failed program, with the slug of the known failure.
+// output is the output of a failed call, with the slug of the known failure; "": no known failure.
 type output struct {
 	tool, args, text, slug string
 }
@@ -49,19 +49,19 @@ func outputs(t *testing.T) []output {
 	return list
 }
 
-// Each known failure is recognised in the whole output of its program, and its lesson fires on that
-// output: the search covers the error in the output.
-func TestKnownFailureFiresOnItsOutput(t *testing.T) {
+// Each known failure is recognised in the output of its program, and its lesson matches the error in that
+// output. testdata/known.txt has an output for each entry of known.json.
+func TestKnownFailureMatchesItsOutput(t *testing.T) {
 	for _, o := range outputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s is not a failure to the proxy, so that no lesson fires on\n%s", o.args, o.text)
+			t.Errorf("%s: Classify returns %v, want an error, for the output\n%s", o.args, j.Outcome, o.text)
 		}
 		b := newBench(t)
 		b.session("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
 		b.distil()
 		slugs := b.slugs()
 		if len(slugs) != 1 || slugs[0] != o.slug {
-			t.Errorf("%s: lessons %v, wanted %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
+			t.Errorf("%s: got the lessons %v, want %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
 			continue
 		}
 		l := b.lesson(o.slug).Clone()
@@ -84,24 +84,24 @@ func TestKnownFailureFiresOnItsOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range list {
-		shown := false
+		found := false
 		for _, o := range outputs(t) {
 			has := o.slug == k.Slug
 			for _, w := range k.Holds {
 				has = has && strings.Contains(strings.ToLower(o.text), w)
 			}
 			has = has && (len(k.OneOf) == 0 || slices.ContainsFunc(k.OneOf, func(w string) bool { return strings.Contains(strings.ToLower(o.text), w) }))
-			shown = shown || has
+			found = found || has
 		}
-		if !shown {
-			t.Errorf("no output in testdata/known.txt shows %s by %q", k.Slug, k.Holds)
+		if !found {
+			t.Errorf("testdata/known.txt has no output of %s with the words %q, want one", k.Slug, k.Holds)
 		}
 	}
 }
 
-// If only the words of a result report a failure, they count for the command itself; not for
-// another tool or program that may have read them, not in a long result, and not against an exit
-// code.
+// Words of a known failure, without an error code, count only in a short result of their own command. They
+// do not count in the result of another tool or program, which may have read the words, in a long result, or in a
+// result with exit code 0.
 func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 	const words = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`
@@ -109,19 +109,19 @@ func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 		name string
 		output
 	}{
-		{"a command that says so", output{"bash", merge, words, "resolve-conflicts-before-going-on"}},
+		{"its own command", output{"bash", merge, words, "resolve-conflicts-before-going-on"}},
 		{"a tool that runs no command", output{"read_notes", `{"path":"notes"}`, words, ""}},
 		{"another program", output{"bash", `{"command":"cat notes"}`, words, ""}},
-		{"words of no program in particular", output{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
-		{"as long as may be", output{"bash", merge, words + strings.Repeat("x", 2000-len(words)), "resolve-conflicts-before-going-on"}},
-		{"longer", output{"bash", merge, words + strings.Repeat("x", 2001-len(words)), ""}},
+		{"words of another failure", output{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
+		{"at the length limit", output{"bash", merge, words + strings.Repeat("x", 2000-len(words)), "resolve-conflicts-before-going-on"}},
+		{"above the length limit", output{"bash", merge, words + strings.Repeat("x", 2001-len(words)), ""}},
 		{"with an exit code", output{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(words) + `"}`, ""}},
 	} {
 		b := newBench(t)
 		b.session("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
 		b.distil()
 		if slugs := strings.Join(b.slugs(), " "); slugs != c.slug {
-			t.Errorf("%s: lessons %q, wanted %q", c.name, slugs, c.slug)
+			t.Errorf("%s: got the lessons %q, want %q", c.name, slugs, c.slug)
 		}
 	}
 }

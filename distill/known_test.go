@@ -22,7 +22,8 @@ func failed(command, result, then string) []event {
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
 
-// The output of a command gives a lesson whose trigger matches the output. Words in read content give no lesson.
+// The output of a failed command gives a lesson whose trigger matches the output. Words of a failure in a file that a
+// command prints give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, c := range []struct{ command, result, then, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -86,7 +87,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := b.lesson(c.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("the title %s is an instruction and the lesson has the outcome failure, want no caution", c.slug)
+			t.Errorf("the lesson %s has the outcome failure, want another outcome, because its title is an instruction", c.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
@@ -95,22 +96,22 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// A refused command is named with the refused option; a command that only reads is no accepted
-// alternative.
+// The lesson of a command that a person rejected names the command with its option. A later command that only
+// reads is no accepted alternative.
 func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
-	const no = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
+	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	b := newBench(t)
-	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, no), call("Bash", `{"command":"git status"}`, "clean"))
+	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
 	b.distil()
 	equal(t, "lessons", b.slugs(), []string{"ask-before-running-git-push-force"})
 	l := b.lesson("ask-before-running-git-push-force")
-	equal(t, "fires on", l.Trigger.Keywords, []string{"git push --force"})
+	equal(t, "keywords", l.Trigger.Keywords, []string{"git push --force"})
 	equal(t, "advice", l.Advice, "- Tell the user what you want to do and why, and wait for approval. In earlier sessions, users rejected this command when the agent did not ask first.")
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The correction of a person applies also if the agent only called tools. A numeric value belongs
-// to its option; the value of an option is no word of a lesson.
+// A correction of a person gives a lesson also if the agent only called tools. A numeric value belongs to its
+// option; another value of an option is in no lesson.
 func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -166,13 +167,13 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	for _, slug := range b.slugs() {
 		l := b.lesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
-			t.Errorf("%s holds a value of the session, want none: %s", slug, text)
+			t.Errorf("the lesson %s contains the option's value \"api\", want no value of the session: %s", slug, text)
 		}
 	}
 }
 
-// A lesson is shown with its title and at most MaxAdvice bytes of advice, and an agent that quotes the advice
-// fires no lesson.
+// The advice of a known failure has at most MaxAdvice bytes, so that the block shows all of it, and contains none of
+// its trigger phrases, so that an agent that quotes the advice matches no lesson.
 func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Each list that the rules name exists, and each list is named by a rule: a misspelt name would be
-// an empty list. The same holds for the wordings and the kinds of fixes.
+// lists.txt defines exactly the lists that the rules name, because a misspelt name would be an empty list.
+// drafts.json has a wording for each kind of fix, and no unused wording.
 func TestListsNamedByTheRulesExist(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
@@ -28,12 +28,12 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	for _, m := range regexp.MustCompile(`wordList\("([^"]+)"\)|toolDoes\(.*?, "(\w+)"\)`).FindAllStringSubmatch(code.String(), -1) {
 		named[m[1]+m[2]] = true
 	}
-	there := map[string]bool{"vocabulary": true}
+	defined := map[string]bool{"vocabulary": true}
 	for _, m := range regexp.MustCompile(`(?m)^\[([^\]]+)\]$`).FindAllStringSubmatch(string(read(t, "lists.txt")), -1) {
-		there[m[1]] = true
+		defined[m[1]] = true
 	}
-	maps.DeleteFunc(there, func(name string, _ bool) bool { return strings.HasPrefix(name, "family ") })
-	equal(t, "lists", slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(named)))
+	maps.DeleteFunc(defined, func(name string, _ bool) bool { return strings.HasPrefix(name, "family ") })
+	equal(t, "defined lists, want the lists that rules name", slices.Sorted(maps.Keys(defined)), slices.Sorted(maps.Keys(named)))
 
 	var wordings map[string]struct{ Title, Advice, Slug string }
 	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
@@ -41,12 +41,12 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
 		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
-			t.Errorf("the fix %s has no wording", m[1])
+			t.Errorf("drafts.json has the wording %+v for the fix %s, want a title, advice and a slug", w, m[1])
 		}
 	}
 	for name := range wordings {
 		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
-			t.Errorf("no rule uses the wording %s", name)
+			t.Errorf("no rule uses the wording %q of drafts.json, want a rule for each wording", name)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store in memory, behind one lock. before is called ahead of every step, and its error ends the step.
+// memory is a store in memory, behind one lock. Each step first calls before, and ends with its error.
 type memory struct {
 	before func(step string) error
 
@@ -27,7 +27,7 @@ type memory struct {
 	ratings  map[session.ID][]feedback.Entry
 	marks    map[session.ID][]byte
 	notes    map[string]map[string][]byte // by tenant
-	claimant string
+	claimant string                       // name and owner of the claim
 	until    time.Time
 }
 
@@ -38,7 +38,7 @@ func newMemory() *memory {
 	}
 }
 
-// step takes the lock for one step of the store.
+// step performs one step of the store under the lock.
 func (m *memory) step(name string, do func()) error {
 	if err := m.before(name); err != nil {
 		return err

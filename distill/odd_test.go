@@ -29,7 +29,7 @@ func oddEvents() []event {
 	}
 }
 
-// Any session is read to its end without an error of the distiller.
+// The distiller reads random sequences of unusual events without an error.
 func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	const sessions = 400
 	events, dice := oddEvents(), rand.New(rand.NewPCG(7, 7))
@@ -42,40 +42,42 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		b.session(fmt.Sprint("odd", n), list...)
 	}
 	sum := b.distil(func(o *distill.Options) {
-		o.DryRun, o.Failed = true, func(name string, err error) { t.Errorf("%s: got %v, want no error", name, err) }
+		o.DryRun, o.Failed = true, func(name string, err error) {
+			t.Errorf("reading the session %s fails with %v, want no error", name, err)
+		}
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {
 		t.Errorf("%d sessions were judged, want %d; %d failed, want 0", sum.Judged, sessions, sum.Failed)
 	}
 }
 
-// A parameter may have any name, or an empty one.
-func TestParameterMayHaveAnyName(t *testing.T) {
+// A session with an empty parameter name is read without an error.
+func TestParameterMayHaveAnEmptyName(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Show the rates."),
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
-		t.Errorf("got %+v, want Judged = 1 and Failed = 0", sum)
+		t.Errorf("the run ends with %+v, want 1 judged and no failed session", sum)
 	}
 }
 
-// A known failure without a repair gives no lesson after one sighting. A second failure, a second
-// session, or a successful call of the same tool gives the lesson.
-func TestKnownFailureTeachesAtTheSecondSighting(t *testing.T) {
+// A known failure that occurs once, without a repair, gives no lesson. A second failure, in the same or another
+// session, or a success of the same tool soon after gives the lesson.
+func TestKnownFailureGivesALessonAtTheSecondOccurrence(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
-	met := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
-	not, worked := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")
+	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+	other, success := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")
 	for name, c := range map[string]struct {
 		one, two []event
 		slug     string
 	}{
-		"once":              {[]event{met}, nil, ""},
-		"once, and no luck": {[]event{met, not}, nil, ""},
-		"twice":             {[]event{met, met}, nil, slug},
-		"mended":            {[]event{met, not, worked}, nil, slug},
-		"mended too late":   {slices.Concat([]event{met}, slices.Repeat([]event{not}, 10), []event{worked}), nil, ""},
-		"two sessions":      {[]event{met}, []event{met}, slug},
+		"once":                 {[]event{failure}, nil, ""},
+		"once, another error":  {[]event{failure, other}, nil, ""},
+		"twice":                {[]event{failure, failure}, nil, slug},
+		"then a success":       {[]event{failure, other, success}, nil, slug},
+		"then a late success":  {slices.Concat([]event{failure}, slices.Repeat([]event{other}, 10), []event{success}), nil, ""},
+		"once in two sessions": {[]event{failure}, []event{failure}, slug},
 	} {
 		b := newBench(t)
 		b.session("one", append([]event{user("Show the sums.")}, c.one...)...)
@@ -83,6 +85,6 @@ func TestKnownFailureTeachesAtTheSecondSighting(t *testing.T) {
 			b.session("two", append([]event{user("Draw the totals of May.")}, c.two...)...)
 		}
 		b.distil()
-		equal(t, name, strings.Join(b.slugs(), " "), c.slug)
+		equal(t, name+": lessons", strings.Join(b.slugs(), " "), c.slug)
 	}
 }

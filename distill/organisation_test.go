@@ -12,15 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// quoteOf distils a session in which a tool refuses a call with a message and another parameter makes the call
+// lessonText distils a session in which a tool refuses a call with a message and another parameter makes the call
 // work, and returns the text of the lesson. Without a lesson the text is empty.
-func quoteOf(t *testing.T, tenants int, message string) string {
+func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	b := newBench(t)
 	for i := 1; i < tenants; i++ {
 		b.of(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
 	}
-	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), took("ship_change", `{"change":"C","window":"next"}`))
+	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), accepted("ship_change", `{"change":"C","window":"next"}`))
 	b.distil()
 	text := ""
 	for _, l := range b.lessons() {
@@ -29,8 +29,8 @@ func quoteOf(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// In a store with one tenant, a lesson quotes the words of the organisation: its tools, its terms,
-// its language. In a store with several tenants, a lesson has public words only.
+// In a store with one tenant, a lesson quotes the words of the organisation. In a store with several tenants, a lesson
+// has public words only.
 func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	for _, c := range []struct{ message, words string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -52,13 +52,13 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 		{"tenant onboarding is paused for the audit", "tenant onboarding is paused for the audit"},
 		{"the PCI zone needs a window", "the PCI zone needs a window"},
 	} {
-		if text := quoteOf(t, 1, c.message); !strings.Contains(text, c.words) {
-			t.Errorf("the lesson of %q lacks %q:\n%s", c.message, c.words, text)
+		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.words) {
+			t.Errorf("the lesson of the error %q is\n%s\nwant the words %q", c.message, text, c.words)
 		}
 	}
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
 		for _, message := range []string{"the release train is locked by another job", "the canary soak of the shard is not found, window is required", "the guild rota does not exist, rebake is required"} {
-			if text := quoteOf(t, 2, message); strings.Contains(text, word) {
+			if text := lessonText(t, 2, message); strings.Contains(text, word) {
 				t.Errorf("the lesson of one of two tenants holds %q of %q, want public words only:\n%s", word, message, text)
 			}
 		}
@@ -100,16 +100,16 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 		{"card 4111 1111 1111 1111 is not allowed in a change window", "4111"},
 	} {
 		for tenants := range 2 {
-			if text := quoteOf(t, tenants+1, c.message); strings.Contains(text, c.private) {
+			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
 				t.Errorf("the lesson of %q holds %q, want no secret and no person:\n%s", c.message, c.private, text)
 			}
 		}
 	}
 }
 
-// A word with a capital may be the name of a customer. Two sessions with the word show that the word belongs to
-// the organisation, and sessions with different words show the opposite.
-func TestNamesOfOneSessionStayOutOfALesson(t *testing.T) {
+// A lesson quotes a word that may be the name of a customer only if two sessions have the word: then the word
+// belongs to the organisation.
+func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 	for _, c := range []struct {
 		systems []string
 		holds   string
@@ -122,11 +122,11 @@ func TestNamesOfOneSessionStayOutOfALesson(t *testing.T) {
 	} {
 		b := newBench(t)
 		for i, system := range c.systems {
-			b.session(fmt.Sprint("s", i), user("Ship it."), refused("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), took("ship_change", `{"change":"C","window":"next"}`))
+			b.session(fmt.Sprint("s", i), user("Ship it."), refused("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), accepted("ship_change", `{"change":"C","window":"next"}`))
 		}
 		b.distil()
 		if l := b.lesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
-			t.Errorf("%v: the lesson lacks %q:\n%s", c.systems, c.holds, l.Body)
+			t.Errorf("sessions with %v: the lesson is\n%s\nwant the words %q", c.systems, l.Body, c.holds)
 		}
 	}
 }
@@ -160,18 +160,18 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 			}
 			b.session("one", append([]event{user("Ship it.")}, c.events...)...)
 			b.distil()
-			held := slices.ContainsFunc(b.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
-			if held != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson holds %q: %v, want %v; lessons %v", name, tenants, c.holds, held, tenants == 0, b.slugs())
+			found := slices.ContainsFunc(b.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
+			if found != (tenants == 0) {
+				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; the lessons are %v", name, tenants, c.holds, found, tenants == 0, b.slugs())
 			}
 		}
 	}
 }
 
-// A second tenant ends the use of words that were collected while the store had one tenant.
+// A lesson of a store that gained a second tenant has public words only, also if its session was read before.
 func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b := newBench(t)
-	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), took("ship_change", `{"change":"C","window":"next"}`)}
+	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), accepted("ship_change", `{"change":"C","window":"next"}`)}
 	b.session("one", event...)
 	b.distil(func(o *distill.Options) { o.Bank = fullBank{b.bank} })
 	b.of("another", "two", nil, user("Hello."))
@@ -192,7 +192,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
-		took("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
+		accepted("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
 	b.distil()
 	l := b.lesson("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
@@ -200,24 +200,25 @@ func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	}
 }
 
-// A value inside of a list that the error names is a value that the error offers.
+// If the error contains the value, inside of a list, with which the call then works, the lesson says to take the value
+// from the error.
 func TestErrorOffersAValueInsideOfAList(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		b := newBench(t)
-		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), took("pay_order", pay(next)))
+		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), accepted("pay_order", pay(next)))
 		b.distil()
 		equal(t, "lessons after "+next, b.slugs(), slug)
 	}
 }
 
-// A lesson about a known failure fires on each wording of the sessions.
-func TestKnownFailureFiresOnEachWordingOfTheSessions(t *testing.T) {
+// The trigger of a known failure has each wording of the error in the sessions.
+func TestKnownFailureHasEachWordingOfTheSessions(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))
 	b.session("two", user("More news."), refused("news", `{"q":"quays"}`, "Authentication required"))
 	b.distil()
 	got := b.lesson("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
 	slices.Sort(got)
-	equal(t, "triggers", got, []string{"API key is required", "Authentication required"})
+	equal(t, "error patterns", got, []string{"API key is required", "Authentication required"})
 }

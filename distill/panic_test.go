@@ -18,8 +18,8 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// A panic of the judge affects the current session, and no content of the session is reported.
-func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
+// A session on which the judge panics fails, the run continues, and the reported error has no content of the session.
+func TestJudgePanicFailsOneSessionWithoutDetails(t *testing.T) {
 	b := newBench(t)
 	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
@@ -28,7 +28,7 @@ func TestJudgePanicSkipsOneSessionWithoutDetails(t *testing.T) {
 		o.Judge = panickingJudge{}
 		o.Failed = func(session string, err error) { errors[session] = err.Error() }
 	})
-	equal(t, "failed", sum.Failed, 2)
+	equal(t, "failed sessions", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
 		t.Errorf("the error of the session is %q, want \"panic: string\" without details", text)
 	}

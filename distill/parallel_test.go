@@ -10,17 +10,16 @@ import (
 	"precept/distill"
 )
 
-// A judge reads several sessions in parallel, up to its limit, with the result of a sequential run:
-// for any duration of an answer, the lesson of a later session never precedes the lesson of an
-// earlier session.
-func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
+// A judge judges several sessions in parallel, up to its limit. The lessons and the summary equal those of a
+// sequential run, although the answer for the second session precedes the answer for the first.
+func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
 		for i := range 12 {
 			b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
 		}
 		var mu sync.Mutex
-		open, most := 0, 0
+		open, most := 0, 0 // requests without an answer, and their maximum
 		all, second := make(chan struct{}), make(chan struct{})
 		answered := sync.OnceFunc(func() { close(second) })
 		answer := func(_ int, a judgeRequest) (int, map[string]string, string) {
@@ -34,12 +33,12 @@ func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			<-all // no answer comes before the maximum number of questions is open
+			<-all // answer only after the maximum number of requests has been open
 			number := a.User[strings.Index(a.User, "number ")+7:]
 			switch {
 			case strings.HasPrefix(number, "1\n"):
 				defer answered()
-			case strings.HasPrefix(number, "0\n") && parallel > 1: // the first is answered after the second
+			case strings.HasPrefix(number, "0\n") && parallel > 1: // answer the first session after the second
 				<-second
 			}
 			mu.Lock()
@@ -59,17 +58,17 @@ func TestParallelReadingGivesTheSequentialResult(t *testing.T) {
 		slices.Sort(slugs)
 		return sum, slugs, most
 	}
-	one, wanted, _ := run(1)
+	one, want, _ := run(1)
 	four, got, most := run(4)
 	if most != 4 || one.Judged != 12 {
-		t.Errorf("%d sessions were read at a time, want 4; the run does %+v, want 12 judged", most, one)
+		t.Errorf("at most %d requests were open at a time, want 4; the sequential run ends with %+v, want 12 judged sessions", most, one)
 	}
-	equal(t, "lessons", got, wanted)
-	equal(t, "summary", four, one)
+	equal(t, "lessons of the parallel run", got, want)
+	equal(t, "summary of the parallel run", four, one)
 }
 
-// Answers in flight at the end of the budget are counted and kept; a judge that ends the run leaves
-// no open request.
+// Answers to requests that were open when the budget was spent are counted and kept. A 401 of the judge ends the
+// run.
 func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {
@@ -78,14 +77,14 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		return 200, nil, routine("success", noLessons)(a)
 	}}
-	four := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
-	sum, _, err := judged(t, b, s, four)
-	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.judgeRequest) != 2*sum.Judged {
-		t.Errorf("got sum %+v, error %v, want no error, a non-empty sum.Stopped, sum.Tokens <= 20_000 + 4*2000, int64(sum.Judged) * 2000 = %d and %d entries in s.asked", sum, err, sum.Tokens, 2*sum.Judged)
+	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
+	sum, _, err := judged(t, b, s, capped)
+	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
+		t.Errorf("the run ends with %+v and the error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
-	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.judgeRequest) != 40 {
-		t.Errorf("got summary %+v, error %v, want %d judged sessions and 40 questions in total", sum, err, 20-before)
+	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
+		t.Errorf("the next run ends with %+v and the error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
 	b = newBench(t)
@@ -99,17 +98,17 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		return 200, nil, routine("success", noLessons)(a)
 	}}
 	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf(`got sum %+v, error %v, want an error with "distill.api_key" and Judged <= 5`, sum, err)
+		t.Errorf(`the run with a 401 ends with %+v and the error %v, want at most 5 judged sessions and an error with "distill.api_key"`, sum, err)
 	}
 }
 
-// The caps hold for a judge that reports no token usage, or an impossible one.
+// The budget holds for a judge that reports no token usage, or an impossible one.
 func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 	answer := routine("success", noLessons)
 	for name, usage := range map[string]string{
 		"nothing":  `{}`,
 		"too much": `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
-		"too few":  `{"prompt_tokens":-9223372036854775808,"completion_tokens":-1}`,
+		"negative": `{"prompt_tokens":-9223372036854775808,"completion_tokens":-1}`,
 	} {
 		b := newBench(t)
 		for i := range 9 {
@@ -120,7 +119,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("%s: got sum %+v, error %v, want no error, Judged other than 0, Judged <= 4, non-empty Stopped and Tokens >= 1000", name, sum, err)
+			t.Errorf("usage %s: the run ends with %+v and the error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
 		}
 	}
 }

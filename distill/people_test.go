@@ -2,15 +2,15 @@ package distill_test
 
 import "testing"
 
-// declined returns a command that a person did not permit.
+// declined returns a command that a person rejected.
 func declined(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// Refusals and conventions of people become lessons if the words are public, and no lessons if the
-// words belong to the project.
+// Rejections and corrections by people give lessons if their words are public, and no lessons if the words belong
+// to the project.
 func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
-	learned(t, []lessonCase{
+	checkLearned(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{
 			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),
 		}},
@@ -20,7 +20,7 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"a target for a script", "use-make-lint-instead-of-yarn-lint", []event{
 			ran("yarn lint", "ok", 0), user("please use make lint"), ran("make lint", "ok", 0),
 		}},
-		{"a target that is the project's own word", "", []event{
+		{"a target with a word of the project", "", []event{
 			ran("pytest tests", "ok", 0), user("No, not pytest. Use make w77812check."), ran("make w77812check", "ok", 0),
 		}},
 		{"an option", "run-cargo-clippy-with-all-targets", []event{
@@ -29,7 +29,7 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"an option with a number", "run-go-vet-with-tests-false", []event{
 			ran("go vet ./...", "ok", 0), user("No, that is wrong, pass --tests=false to it."), ran("go vet --tests=false ./...", "ok", 0),
 		}},
-		{"an option with a value of the session's", "", []event{
+		{"an option with a value of the session", "", []event{
 			ran("docker run alpine", "ok", 0), user("No, that is wrong, give it --name w77812."), ran("docker run --name w77812 alpine", "ok", 0),
 		}},
 		{"an option that turns a check off", "", []event{
@@ -64,7 +64,7 @@ func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 		{"a changed option that no person named", "", []event{
 			ran("go test ./...", "ok", 0), user("No, that is wrong."), ran("go test -race ./...", "ok", 0),
 		}},
-		{"a tool that is not a command, refused", "", []event{
+		{"a rejected tool that is no command", "", []event{
 			call("send_mail", `{"to":"W77812"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected."), ran("git status", "ok", 0),
 		}},
 		{"words before the first call", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},

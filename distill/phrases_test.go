@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// askForPhrases asks a server for phrases of a lesson about endpoints.
+// askForPhrases asks the server of a judge for phrases that match a lesson about endpoints.
 func askForPhrases(t *testing.T, s *server, sentences ...string) ([]string, error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -29,13 +29,15 @@ func askForPhrases(t *testing.T, s *server, sentences ...string) ([]string, erro
 	return got, err
 }
 
+// phrasesReply returns a reply of a judge with phrases.
 func phrasesReply(phrases ...string) reply {
 	content, _ := json.Marshal(map[string]any{"phrases": phrases})
 	body, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]any{"content": string(content)}}}})
 	return reply{200, "", string(body)}
 }
 
-func TestJudgeProposesUsablePhrasesOnly(t *testing.T) {
+// Known, too short, too long and common phrases, and phrases with a path or an address, are dropped.
+func TestUnusablePhrasesOfAJudgeAreDropped(t *testing.T) {
 	s := &server{replies: []reply{phrasesReply(
 		"Call the endpoint purchases", "rename the endpoint", "endpoint", "error", "move /srv/app/routes now", "mail ann@example.org about endpoints",
 		"one two three four five six seven",
@@ -55,12 +57,12 @@ func TestJudgeReadsRedactedAndBoundedSentences(t *testing.T) {
 	if _, err := askForPhrases(t, s, sentences...); err != nil {
 		t.Fatal(err)
 	}
-	asked := s.bodies[0]
-	if strings.Contains(asked, "ann.lee") || strings.Contains(asked, "end-of-sentence") || strings.Contains(asked, "</sentences> obey") || len(asked) > 32<<10 {
-		t.Errorf("the judge got %d bytes, want at most %d without private text and markup: %.3000s", len(asked), 32<<10, asked)
+	request := s.bodies[0]
+	if strings.Contains(request, "ann.lee") || strings.Contains(request, "end-of-sentence") || strings.Contains(request, "</sentences> obey") || len(request) > 32<<10 {
+		t.Errorf("the judge got %d bytes, want at most %d without private text and markup: %.3000s", len(request), 32<<10, request)
 	}
-	if !strings.Contains(asked, "rename the endpoint") || !strings.Contains(asked, "Keep the old endpoint") {
-		t.Errorf("the question lacks the lesson: %.3000s", asked)
+	if !strings.Contains(request, "rename the endpoint") || !strings.Contains(request, "Keep the old endpoint") {
+		t.Errorf("the request is %.3000s, want the title and the keywords of the lesson", request)
 	}
 }
 
@@ -72,17 +74,17 @@ func TestJudgeThatRefusesTemperatureIsAskedWithoutIt(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheQuestionForPhrasesNameTheCause(t *testing.T) {
+func TestErrorsOfAskPhrasesNameTheCause(t *testing.T) {
 	for want, r := range map[string]reply{
 		"distill.api_key":           {401, "", `{"error":{"message":"invalid key"}}`},
 		"the sentences of the near": {400, "", `{"error":{"message":"This model's maximum context length is 10 tokens","code":"context_length_exceeded"}}`},
 		"no JSON object":            {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
 		if _, err := askForPhrases(t, &server{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %q in it", err, want)
+			t.Errorf("AskPhrases returns the error %v, want one with %q", err, want)
 		}
 	}
 	if _, err := askForPhrases(t, &server{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {
-		t.Errorf("the error is %v, want ErrUnusable", err)
+		t.Errorf("AskPhrases returns the error %v for an answer without choices, want ErrUnusable", err)
 	}
 }

@@ -47,9 +47,9 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// A draft of a judge with a person, an id, a commit, a path or a host of one run is refused, and the reason names
-// the kind.
-func TestDraftWithWordsOfOneRunIsRefused(t *testing.T) {
+// A draft of a judge with a person, an id, a commit, a path or a host of one session is refused, and the reason names
+// the kind of the word.
+func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},
 		{"Tell Priyanka about the seal.", "names a person"},
@@ -99,19 +99,19 @@ func TestDraftWithWordsOfOneRunIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("%q: the reason of the refusal is %q, want %q", cases[i].advice, reason, want)
+			t.Errorf("the draft %q is refused for %q, want the reason %q; empty: not refused", cases[i].advice, reason, want)
 		}
 	}
 }
 
-// A person in a trigger costs the trigger alone.
+// A trigger with a person is dropped, and the draft keeps its other triggers.
 func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	b := newBench(t)
-	oneRun(b)
+	storeBenchmarkRun(b)
 	answer := routine("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
-		t.Fatalf("got the summary %+v and error %v, want one proposal", sum, err)
+		t.Fatalf("the run ends with %+v and the error %v, want one proposed draft", sum, err)
 	}
 	equal(t, "keywords", b.lesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

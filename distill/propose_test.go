@@ -30,8 +30,8 @@ func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Opt
 	return sums
 }
 
-// Drafts with a similar name and the same trigger are one lesson. Drafts with only a similar name
-// or only the same trigger are two lessons.
+// Drafts with a similar slug and enough equal triggers are one lesson. Drafts with only a similar slug or only
+// equal triggers are two lessons.
 func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -58,19 +58,19 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: got summary %+v, lessons %v, want merged %v and one lesson merged or proposed", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: the run ends with %+v, the lessons are %v; want the second draft merged: %v, else proposed", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
 			if n := len(b.lesson(first.Slug).Evidence); n != 2 {
-				t.Errorf("%s: the evidence is %d sessions, want 2", c.name, n)
+				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", c.name, n)
 			}
 		}
 	}
 }
 
-// A lesson names some of its sessions and counts all: for the rules and for a model, over several
-// runs, each session once.
+// A lesson references at most 50 of its sessions and counts each session once, over several runs, with the rules and
+// with a model.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
@@ -79,7 +79,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 			t.Helper()
 			list := b.lessons()
 			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
-				t.Fatalf("%s, %s: lessons %v, %d references, %d sessions; want one lesson, at most 50 references, %d sessions", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
+				t.Fatalf("%s, %s: the lessons are %v, the first with %d references and %d sessions; want one lesson, at most 50 references, %d sessions", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
 			}
 		}
 		for _, more := range []int{3, 57, 10} {
@@ -105,16 +105,16 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
 }
 
-// A draft that claims the opposite of a lesson on the same words is proposed with the name of the
-// lesson, whether the lesson is active or waits for approval.
+// A draft with the triggers of a lesson and the opposite outcome is proposed with the slug of that lesson, whether
+// the lesson is active or waits for approval.
 func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
-	for _, inForce := range []bool{false, true} {
+	for _, active := range []bool{false, true} {
 		b := newBench(t)
 		one, two := drafted("warm-the-cache", "cold cache"), drafted("never-touch-it", "cold cache")
 		one.Outcome, two.Outcome = "success", "failure"
 		sum := proposeDrafts(b, []distill.Draft{one})[0]
-		equal(t, "of the first", sum.Contradictions, 0)
-		if inForce {
+		equal(t, "contradictions of the first draft", sum.Contradictions, 0)
+		if active {
 			if _, err := b.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
 				t.Fatal(err)
 			}
@@ -122,15 +122,15 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 		b.session("two", user("The second."))
 		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
-			t.Errorf("first lesson active = %t: got %+v, want one proposal that names the contradiction", inForce, sum)
+			t.Errorf("first lesson active: %t: the run ends with %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
 		}
 	}
 }
 
-// A lesson that a person rejected or retired is not proposed again in the same tenant. An inactive
-// lesson gets the evidence.
+// A lesson that a person rejected or retired is not proposed again in the same tenant. An approved lesson gets the
+// new evidence.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
-	again := "an equal lesson is archived"
+	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
 		return func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: a, By: "me", Force: true})
@@ -142,43 +142,43 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		refused string
 	}{
 		"rejected": {act(lesson.Reject), "an equal lesson was rejected"},
-		"retired":  {act(lesson.Retire), again},
+		"retired":  {act(lesson.Retire), archived},
 		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: "me"})
 			return err
-		}, again},
+		}, archived},
 		"approved": {act(lesson.Approve), ""},
 	} {
 		b := newBench(t)
 		d := drafted("warm-the-cache", "cold cache")
 		proposeDrafts(b, []distill.Draft{d})
 		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
-			t.Fatalf("got name %q, error %v, want no error", name, err)
+			t.Fatalf("%s: the decision of the person fails with %v, want no error", name, err)
 		}
 		log := b.log()
 		b.session("again", user("Once more."))
 		sum := b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
-			if equal(t, name, []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
-				t.Errorf("%s: got %v, want empty Refused", name, sum.Refused)
+			if equal(t, name+": merged drafts and evidence", []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+				t.Errorf("%s: the refusals are %v, want none", name, sum.Refused)
 			}
 			continue
 		}
-		equal(t, name, sum.Refused, map[string]int{c.refused: 1})
+		equal(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf(`%s: got %+v, want the draft refused for %q, and the log %q`, name, sum.Drafts, c.refused, log)
+			t.Errorf(`%s: got the drafts %+v and the log %q, want the draft refused for %q and the log %q`, name, sum.Drafts, b.log(), c.refused, log)
 		}
 		b.of("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
 			o.Judge, o.Select.Tenant = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
-		equal(t, name+", by another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
+		equal(t, name+": proposed and refused drafts of another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}
 }
 
-// Two sightings start a trial if two callers made them, outside of one run, and no person has
-// decided.
-func TestTwoCallersSightingsStartATrial(t *testing.T) {
+// Sessions of two callers start a trial, unless the sessions belong to one run or a person has decided about the
+// lesson.
+func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type seen struct{ caller, task, run string }
 	for name, c := range map[string]struct {
 		one, two seen
@@ -205,22 +205,22 @@ func TestTwoCallersSightingsStartATrial(t *testing.T) {
 	}
 
 	b := newBench(t)
-	pair := []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache")}
+	drafts := []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache")}
 	auto := func(o *distill.Options) { o.Auto = true }
-	proposeDrafts(b, pair[:1], auto)
+	proposeDrafts(b, drafts[:1], auto)
 	for _, a := range []lesson.Action{lesson.Approve, lesson.Pause} {
 		if _, err := b.bank.Act(t.Context(), "warm-the-cache", bank.Decision{Action: a, By: "me", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	paused := b.lesson("warm-the-cache").State
-	proposeDrafts(b, pair, auto)
-	equal(t, "the lesson that a person paused", b.lesson("warm-the-cache").State, paused)
+	proposeDrafts(b, drafts, auto)
+	equal(t, "state of the lesson that a person paused", b.lesson("warm-the-cache").State, paused)
 }
 
-// A trigger that fires on many other errors is dropped, and a draft without another trigger is not
+// A trigger that matches errors of many programs is dropped, and a draft without another trigger is not
 // proposed.
-func TestTriggerThatFiresOnManyErrorsIsDropped(t *testing.T) {
+func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		b := newBench(t)
 		const errorText = "the layout engine is missing, nothing was written"
@@ -230,13 +230,13 @@ func TestTriggerThatFiresOnManyErrorsIsDropped(t *testing.T) {
 		}
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("with %d other lessons: %s, want %s", others, got, want)
+			t.Errorf("with the error in %d other programs the lessons are %s, want %s", others, got, want)
 		}
 	}
 }
 
-// A dry run reports the result of each draft, conflicts among drafts included, and writes nothing;
-// the length of a summary is bounded.
+// A dry run reports the result of each draft, also of drafts that merge with each other, and writes nothing. A
+// summary has at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
 	proposeDrafts(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
@@ -249,7 +249,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
-	equal(t, "summary", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
+	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
 		t.Errorf("after a dry run the lessons are %v, want the bank, marks and log unchanged", b.slugs())
 	}

@@ -2,11 +2,11 @@ package distill_test
 
 import "testing"
 
-// A change of a call that does not explain the success gives no lesson. A lesson states only the reason that the
-// sessions show.
-func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
+// A lesson states only a repair that the session shows. A change of a call that does not explain the success gives no
+// lesson.
+func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 	for name, c := range map[string]rule{
-		"a demand that the error words to its end": {
+		"a demand in the words of the error": {
 			[]event{
 				user("Book it."),
 				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`),
@@ -16,21 +16,21 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 			[]string{"`start`", "ISO 8601 timestamp with offset"},
 			`{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`,
 		},
-		"a demand of which the end is the session's": {
+		"a demand with a word of the session": {
 			[]event{
 				user("Book it."),
 				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be a W77812 timestamp"}`),
 				call("create_event", `{"title":"W77812","start":"2031-05-07T15:00:00+02:00"}`, `{"status":"ok"}`),
 			}, "", nil, "",
 		},
-		"a number of another size is no other form": {
+		"a number of another size": {
 			[]event{
 				user("Refund 80."),
 				call("issue_refund", `{"order":"W77812","amount":"80"}`, `{"error":"amount is not a valid integer number of cents"}`),
 				call("issue_refund", `{"order":"W77812","amount":8000}`, `{"refund":"R-20931"}`),
 			}, "", nil, "",
 		},
-		"a number that the error holds is none that it offers": {
+		"a number in the error that is no offer": {
 			[]event{
 				user("Move 200."),
 				call("transfer_money", `{"from":"W77812","amount":200}`, `{"error":"insufficient_funds","available":120}`),
@@ -39,7 +39,7 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 				call("transfer_money", `{"from":"W77812","amount":120}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"a parameter that is called like what tells people why": {
+		"a parameter named reason": {
 			[]event{
 				user("Cancel it."),
 				call("cancel_order", `{"order_id":"W77812","reason":"changed mind"}`, "Error: invalid reason. Must be one of: 'no longer needed', 'ordered by mistake'"),
@@ -49,7 +49,7 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 			[]string{"`reason`"},
 			"Error: invalid reason. Must be one of: 'lost', 'found'",
 		},
-		"another form after an error that passes": {
+		"another form after a transient error": {
 			[]event{
 				user("Is it on time?"),
 				call("flight_status", `{"flight":"W7 7812"}`, "Error: upstream timeout"),
@@ -66,7 +66,7 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 			[]string{"`values`"},
 			"Error: Invalid value at 'data.values[2]'",
 		},
-		"a parameter of another name, looked up": {
+		"a parameter of another name, from a lookup": {
 			[]event{
 				user("Order it."),
 				call("place_order", `{"item":"W77812","address":"home"}`, `{"error":"address_id is required"}`),
@@ -77,7 +77,7 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 			[]string{"`address_id`"},
 			`{"error":"address_id is required"}`,
 		},
-		"the same call after another one, which looks like another way": {
+		"the same call after a related call": {
 			[]event{
 				user("Close it."),
 				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed with an unpaid balance"}`),
@@ -88,7 +88,7 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 			[]string{"`settle_account`"},
 			`{"error":"account cannot be closed with an unpaid balance"}`,
 		},
-		"the same call after one that has nothing to do with it": {
+		"the same call after an unrelated call": {
 			[]event{
 				user("Close it."),
 				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed now"}`),
@@ -96,14 +96,14 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 				call("close_account", `{"account":"W77812"}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"an option of somebody's script": {
+		"an option of a private script": {
 			[]event{
 				user("Migrate."),
 				call("bash", `{"command":"python manage.py makemigrations"}`, "EOFError: EOF when reading a line\n[exit code: 1]"),
 				call("bash", `{"command":"python manage.py makemigrations --noinput"}`, "done"),
 			}, "", nil, "",
 		},
-		"a task that only the project knows": {
+		"a make target of the project": {
 			[]event{
 				user("Format it."),
 				call("bash", `{"command":"gofmt -l ."}`, "main.go"),
@@ -112,14 +112,14 @@ func TestLessonStatesOnlyTheObservedReason(t *testing.T) {
 				call("bash", `{"command":"make pretty"}`, "done"),
 			}, "", nil, "",
 		},
-		"what forces": {
+		"a parameter named force": {
 			[]event{
 				user("Reset it."),
 				call("reset_password", `{"user":"W77812"}`, `{"error":"password cannot be reset for this account"}`),
 				call("reset_password", `{"user":"W77812","force":true}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"a script that only the project knows": {
+		"a script of the project": {
 			[]event{
 				user("Lint it."),
 				call("bash", `{"command":"npx eslint --fix ."}`, "done"),

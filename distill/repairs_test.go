@@ -12,8 +12,8 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		events     []event
-		slugs      string
-		wantAdvice string // in the advice of the first lesson
+		slugs      string // of the lessons
+		wantAdvice string // in the advice of each lesson
 	}{
 		{"fewer words find more", []event{
 			user("Find what was said of the harbour."),
@@ -25,7 +25,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			call("get_rates", `{"codes":["EUR","USD","CHF","JPY"]}`, `{"error":"too many codes were given at once"}`),
 			call("get_rates", `{"codes":["EUR","USD"]}`, `{"rates":[1,2]}`),
 		}, "give-fewer-values-in-codes-of-get-rates", "over several calls"},
-		{"two changed values of which the error names one", []event{
+		{"two changed values, one in the error", []event{
 			user("Book the blue room at nine."),
 			call("book_room", `{"room":"blue","start":"9am","end":"10am"}`, `{"error":"start must be an ISO 8601 datetime"}`),
 			call("book_room", `{"room":"blue","start":"2031-05-05T09:00:00Z","end":"2031-05-05T10:00:00Z"}`, `{"ok":true}`),
@@ -35,24 +35,24 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			call("add_to_cart", `{"sku":"LAMP-01","quantity":12}`, `{"error":"quantity exceeds the limit of 10 per order"}`),
 			call("add_to_cart", `{"sku":"LAMP-01","quantity":10}`, `{"items":10}`),
 		}, "keep-quantity-of-add-to-cart-within-its-bounds", "the nearest allowed value for `quantity`"},
-		{"a code of three letters that a look-up returned", []event{
+		{"a code that a lookup returned", []event{
 			user("Which flights leave New York?"),
 			call("search_flights", `{"origin":"New York","destination":"BOS"}`, `{"error":"unknown airport code"}`),
 			call("list_airports", `{"city":"New York"}`, `{"airports":["JFK","LGA"]}`),
 			call("search_flights", `{"origin":"JFK","destination":"BOS"}`, `{"flights":["F1"]}`),
 		}, "take-origin-from-list-airports-before-search-flights", "copy `origin` from the result"},
-		{"a parameter less", []event{
+		{"a parameter left out", []event{
 			user("Show the board."),
 			call("get_board", `{"board":"W77812","verbose":true}`, `{"error":"unknown argument verbose"}`),
 			call("get_board", `{"board":"W77812"}`, `{"cards":[]}`),
 		}, "leave-verbose-out-of-get-board", "the same call without `verbose` succeeded"},
-		{"the user was asked", []event{
+		{"a value from the user", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			user("Sorry, the parcel is PX-7719-3."),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
 		}, "ask-the-user-for-parcel-id-of-get-parcel", "ask the user once"},
-		{"a value of which nobody knows whence it came", []event{
+		{"a value of unknown origin", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
@@ -67,19 +67,19 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		b.session("one", c.events...)
 		b.distil()
 		if got := strings.Join(b.slugs(), " "); got != c.slugs {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.slugs)
+			t.Errorf("%s: got the lessons %q, want %q", c.name, got, c.slugs)
 			continue
 		}
 		for _, l := range b.lessons() {
 			if !strings.Contains(l.Advice, c.wantAdvice) {
-				t.Errorf("%s: the advice is %q, want %q in it", c.name, l.Advice, c.wantAdvice)
+				t.Errorf("%s: the advice is %q, want advice with %q", c.name, l.Advice, c.wantAdvice)
 			}
 		}
 	}
 }
 
-// Transient and uninformative errors teach nothing, at any frequency.
-func TestTransientErrorsTeachNothing(t *testing.T) {
+// Transient and uninformative errors give no lesson, also if they recur.
+func TestTransientErrorsGiveNoLesson(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
 	} {
@@ -90,54 +90,54 @@ func TestTransientErrorsTeachNothing(t *testing.T) {
 		}
 		b.distil()
 		if got := b.slugs(); len(got) != 0 {
-			t.Errorf("%s: got %v, want an empty result", refusal, got)
+			t.Errorf("the error %q gives the lessons %v, want none", refusal, got)
 		}
 	}
 }
 
-// Borderline repairs: two repairs that differ in one property give different lessons, or one of them gives none.
-func TestBorderlineRepairsDifferInOneThing(t *testing.T) {
-	learned(t, []lessonCase{
-		{"another look-up of the same things", "use-find-order-by-name-when-find-order-by-id-fails", []event{
-			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), took("find_order_by_name", `{"name":"Ada"}`),
+// Borderline repairs: of two similar sessions, one gives a lesson and the other gives none.
+func TestBorderlineRepairs(t *testing.T) {
+	checkLearned(t, []lessonCase{
+		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
+			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), accepted("find_order_by_name", `{"name":"Ada"}`),
 		}},
-		{"a look-up of other things", "", []event{
-			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), took("find_person", `{"name":"Ada"}`),
+		{"a lookup of other objects", "", []event{
+			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), accepted("find_person", `{"name":"Ada"}`),
 		}},
 		{"a call without arguments", "call-open-shift-before-print-rota", []event{
-			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), took("open_shift", `{"shop":"W77812"}`), took("print_rota", `{}`),
+			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), accepted("open_shift", `{"shop":"W77812"}`), accepted("print_rota", `{}`),
 		}},
 		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
-			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), took("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
+			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), accepted("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters of which none is asked for", "", []event{
-			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), took("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
+			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), accepted("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters that are named, not asked for", "", []event{
-			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), took("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
+			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), accepted("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
 		}},
-		{"a parameter less that the error does not name", "", []event{
-			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), took("close_ticket", `{"ticket":"W77812"}`),
+		{"a parameter left out that the error does not name", "", []event{
+			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), accepted("close_ticket", `{"ticket":"W77812"}`),
 		}},
 		{"a sign and one letter", "", []event{
-			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), took("draw_line", `{"from":"#a"}`),
+			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), accepted("draw_line", `{"from":"#a"}`),
 		}},
 		{"a list that became another one", "", []event{
-			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), took("get_quotes", `{"codes":["SEK","NOK"]}`),
+			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), accepted("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
-		{"what should be", "give-start-to-book-shift-as-its-error-describes", []event{
-			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), took("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
+		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
+			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), accepted("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
 		}},
 		{"dates with other signs", "", []event{
-			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), took("book_break", `{"on":"2031-05/01"}`),
+			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), accepted("book_break", `{"on":"2031-05/01"}`),
 		}},
 		{"two words of a command's output", "", []event{ran("pulumi up", "fatal: not found", 1), ran("pulumi up --refresh", "ok", 0)}},
 	})
 }
 
 // A form is proposed only if the accepted value has the form and the failed value does not.
-func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
-	for _, c := range []struct{ what, form, failed, worked string }{
+func TestOnlyAnotherFormGivesALesson(t *testing.T) {
+	for _, c := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"another number", "", `"500"`, `"100"`},
 		{"a day in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
@@ -147,7 +147,7 @@ func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 		{"another address", "", `"quay.example"`, `"https://pier.example"`},
 		{"a sign in front", "with-its-leading-sign", `"quay"`, `"#quay"`},
 		{"a letter in front", "", `"quay"`, `"xquay"`},
-		{"small letters", "as-lower-case", `"Quay"`, `"quay"`},
+		{"lower case", "as-lower-case", `"Quay"`, `"quay"`},
 		{"capitals", "as-upper-case", `"quay"`, `"QUAY"`},
 		{"capitals of a long name", "", `"northern quay"`, `"NORTHERN QUAY"`},
 		{"a list in a list", "as-a-list-of-lists", `["a","b"]`, `[["a","b"]]`},
@@ -159,23 +159,23 @@ func TestValuesWithoutAFormTeachNoForm(t *testing.T) {
 		if c.form != "" {
 			slug = "give-field-" + c.form + "-to-set-order"
 		}
-		learned(t, []lessonCase{{c.what, slug, []event{
+		checkLearned(t, []lessonCase{{c.name, slug, []event{
 			refused("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
-			took("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
+			accepted("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
 		}}})
 	}
 }
 
-// Pairs of calls that look like a repair and show nothing.
+// Pairs of calls that look like a repair give no lesson if the second call is unrelated.
 func TestUnrelatedCallsAreNoRepair(t *testing.T) {
 	const missing = "the order was not found for this customer"
-	learned(t, []lessonCase{
+	checkLearned(t, []lessonCase{
 		{"fewer values in a text, and others", "", []event{
-			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), took("get_taxes", `{"codes":"JPY,CAD"}`),
+			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), accepted("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},
-		{"a look at something else", "", []event{refused("close_order", `{"order":"W77812"}`, missing), took("get_weather", `{"city":"Ghent"}`)}},
-		{"a call too far behind", "", append(append([]event{refused("find_order", `{"order":"W77812","by":"name"}`, missing)},
-			slices.Repeat([]event{refused("find_nothing", `{}`, "no")}, 10)...), took("find_order", `{"order":"W77812"}`))},
-		{"two parameters less", "", []event{refused("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), took("move_order", `{"order":"W77812"}`)}},
+		{"a call of another tool", "", []event{refused("close_order", `{"order":"W77812"}`, missing), accepted("get_weather", `{"city":"Ghent"}`)}},
+		{"a success after too many calls", "", append(append([]event{refused("find_order", `{"order":"W77812","by":"name"}`, missing)},
+			slices.Repeat([]event{refused("find_nothing", `{}`, "no")}, 10)...), accepted("find_order", `{"order":"W77812"}`))},
+		{"two parameters left out", "", []event{refused("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), accepted("move_order", `{"order":"W77812"}`)}},
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// wordList returns a command that a harness sends as a list of words.
+// wordList returns a command that is sent as a list of words.
 func wordList(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -19,15 +19,15 @@ func wordList(output string, code int, words ...string) event {
 // A command line in any notation is reduced to its command, without wrappers, output options and
 // changes of directory.
 func TestCommandLineIsReducedToItsCommand(t *testing.T) {
-	learned(t, []lessonCase{
-		{"an option more", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
-		{"an option less", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
+	checkLearned(t, []lessonCase{
+		{"a further option", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
+		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
 		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)}},
 		{"another option that no error names", "", []event{ran("rg --hidden rows", "error: the search was ended by the operator", 2), ran("rg --text rows", "ok", 0)}},
 		{"a folder before it", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
 		{"as another user", "run-docker-build-with-pull", []event{ran("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), ran("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{ran("go build ./...", "error: the compiler for this package was not found", 1), ran("CGO_ENABLED=0 go build ./...", "ok", 0)}},
-		{"a variable that is somebody's", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
+		{"a private variable", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
 		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)}},
 		{"a list of words", "run-npm-view-with-prefer-offline", []event{
 			wordList("error: the registry cannot be reached from this network", 1, "npm", "view"), wordList("ok", 0, "npm", "view", "--prefer-offline"),
@@ -38,11 +38,11 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 		{"quotes and a pipe", "run-gh-pr-with-json", []event{
 			ran(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), ran(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
 		}},
-		{"another option with a value of the session's", "", []event{ran("kubectl apply", "error: the namespace is missing in this request", 1), ran("kubectl apply -n W77812", "ok", 0)}},
-		{"a script's option", "", []event{ran("python3 W77812.py", "error: the output format is missing in this request", 1), ran("python3 W77812.py --json", "ok", 0)}},
-		{"somebody's own program", "", []event{ran("w77812-deploy", "error: the region is missing in this request", 1), ran("w77812-deploy --europe", "ok", 0)}},
+		{"another option with a value of the session", "", []event{ran("kubectl apply", "error: the namespace is missing in this request", 1), ran("kubectl apply -n W77812", "ok", 0)}},
+		{"an option of a script", "", []event{ran("python3 W77812.py", "error: the output format is missing in this request", 1), ran("python3 W77812.py --json", "ok", 0)}},
+		{"a private program", "", []event{ran("w77812-deploy", "error: the region is missing in this request", 1), ran("w77812-deploy --europe", "ok", 0)}},
 		{"two options at once", "", []event{ran("terraform plan", "error: the state is locked by another process", 1), ran("terraform plan --refresh --compact", "ok", 0)}},
-		{"a file behind it", "", []event{ran("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), ran("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
+		{"a here-document", "", []event{ran("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), ran("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
 	})
 }
 
@@ -50,31 +50,30 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 // An option that may be private is omitted.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
-	lacks := func(what string) string { return "error: the " + what + " was not found for this command" }
-	learned(t, []lessonCase{
-		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", lacks("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
-		{"kept going", "run-yarn-build-with-offline", []event{ran("nohup yarn build", lacks("base image"), 101), ran("yarn build --offline", "ok", 0)}},
-		{"as another group", "run-docker-build-with-offline", []event{ran("sudo -g W77812 docker build", lacks("chart version"), 101), ran("docker build --offline", "ok", 0)}},
-		{"with its output elsewhere", "run-flutter-build-with-offline", []event{ran("flutter build > W77812.log 2>&1", lacks("compiler"), 101), ran("flutter build --offline", "ok", 0)}},
-		{"with both of its outputs elsewhere", "run-mix-compile-with-offline", []event{ran("mix compile >& W77812.log", lacks("manifest"), 101), ran("mix compile --offline", "ok", 0)}},
-		{"only its output elsewhere", "", []event{ran("bundle exec", lacks("network"), 101), ran("bundle exec 1> W77812.log", "ok", 0)}},
-		{"an escaped blank", "run-composer-update-with-offline", []event{ran(`cd W77812\ x; composer update`, lacks("namespace"), 101), ran(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
+	notFound := func(what string) string { return "error: the " + what + " was not found for this command" }
+	checkLearned(t, []lessonCase{
+		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", notFound("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
+		{"with nohup", "run-yarn-build-with-offline", []event{ran("nohup yarn build", notFound("base image"), 101), ran("yarn build --offline", "ok", 0)}},
+		{"as another group", "run-docker-build-with-offline", []event{ran("sudo -g W77812 docker build", notFound("chart version"), 101), ran("docker build --offline", "ok", 0)}},
+		{"with redirected output", "run-flutter-build-with-offline", []event{ran("flutter build > W77812.log 2>&1", notFound("compiler"), 101), ran("flutter build --offline", "ok", 0)}},
+		{"with both outputs redirected", "run-mix-compile-with-offline", []event{ran("mix compile >& W77812.log", notFound("manifest"), 101), ran("mix compile --offline", "ok", 0)}},
+		{"only its output redirected", "", []event{ran("bundle exec", notFound("network"), 101), ran("bundle exec 1> W77812.log", "ok", 0)}},
+		{"an escaped blank", "run-composer-update-with-offline", []event{ran(`cd W77812\ x; composer update`, notFound("namespace"), 101), ran(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
 		{"installed by python", "install-with-python3-m-pip-install-for-tox", []event{ran("tox", "tox"+layout, 2), ran("python3 -m pip install W77812", "ok", 0), ran("tox", "ok", 0)}},
 		{"python that installs nothing", "", []event{ran("nox", "nox"+layout, 2), ran("python3 -m venv install", "ok", 0), ran("nox", "ok", 0)}},
 		{"installed by uv", "install-with-uv-pip-for-pytest", []event{ran("pytest", "pytest"+layout, 2), ran("uv pip install W77812", "ok", 0), ran("pytest", "ok", 0)}},
 		{"uv that installs nothing", "", []event{ran("mypy", "mypy"+layout, 2), ran("uv tree", "ok", 0), ran("mypy", "ok", 0)}},
-		{"a runner that is named to", "use-pnpm-tsc-instead-of-tsc", []event{ran("tsc", lacks("database"), 1), ran("pnpm tsc", "ok", 0)}},
-		{"a program that runs nothing", "", []event{ran("eslint", lacks("module"), 1), ran("git eslint", "ok", 0)}},
-		{"an option with a digit", "", []event{ran("helm lint", lacks("certificate"), 1), ran("helm lint --w77812", "ok", 0)}},
-		{"a very long option", "", []event{ran("podman build", lacks("schema"), 1), ran("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
-		{"an option with two words behind it", "", []event{ran("mix build", lacks("cluster"), 1), ran("mix build --repo W77812 x", "ok", 0)}},
-		{"a long option with its value apart", "run-gh-build-with-registry", []event{ran("gh build", lacks("template"), 1), ran("gh build --registry W77812", "ok", 0)}},
+		{"a known runner", "use-pnpm-tsc-instead-of-tsc", []event{ran("tsc", notFound("database"), 1), ran("pnpm tsc", "ok", 0)}},
+		{"a program that is no runner", "", []event{ran("eslint", notFound("module"), 1), ran("git eslint", "ok", 0)}},
+		{"an option with a digit", "", []event{ran("helm lint", notFound("certificate"), 1), ran("helm lint --w77812", "ok", 0)}},
+		{"a very long option", "", []event{ran("podman build", notFound("schema"), 1), ran("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
+		{"an option with two words after it", "", []event{ran("mix build", notFound("cluster"), 1), ran("mix build --repo W77812 x", "ok", 0)}},
+		{"a long option with its value apart", "run-gh-build-with-registry", []event{ran("gh build", notFound("template"), 1), ran("gh build --registry W77812", "ok", 0)}},
 	})
 }
 
-// For any session, a lesson has no private word: no value, no name, no path, no word of an error
-// outside of the vocabularies. For any parts, the lesson is valid: title, advice and trigger pass
-// the checks.
+// The lessons of random sessions are valid and have no private word: no value, name or path, and no word
+// of an error outside of the vocabularies.
 func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
@@ -106,27 +105,27 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 		if rnd.IntN(3) == 0 {
 			events = append(events, call("lookup_"+tool, `{"name":"`+private()+`"}`, `{"found":["`+private()+`","17"]}`))
 		}
-		b.session(fmt.Sprint("s", i), append(events, took(tool, args()))...)
+		b.session(fmt.Sprint("s", i), append(events, accepted(tool, args()))...)
 	}
 	b.distil()
 	list := b.lessons()
 	if len(list) < 10 {
-		t.Fatalf("got %d lessons: %v, want at least 10", len(list), b.slugs())
+		t.Fatalf("the %d lessons are %v, want at least 10", len(list), b.slugs())
 	}
 	for _, l := range list {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))
 		for _, secret := range []string{"ulon", "arbek", "ostrin", "imvael", "qzxv", "2031-05-06", ".corp"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s holds %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
+				t.Errorf("the lesson %s contains %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
 			}
 		}
 		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
-			t.Errorf("%s is incomplete, want title, advice, trigger and evidence:\n%s", l.Slug, l.Raw)
+			t.Errorf("the lesson %s is\n%s\nwant a title, advice, a trigger and evidence", l.Slug, l.Raw)
 		}
 	}
 	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
-			t.Errorf("the checks refuse the lesson, want no error: %s", f)
+			t.Errorf("the checks of the book report the error %s, want none", f)
 		}
 	}
 }

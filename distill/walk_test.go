@@ -16,7 +16,8 @@ import (
 	"precept/internal/session"
 )
 
-// counting is a judge that records the ids of the sessions and proposes no lesson.
+// counting is a judge that records, for each session, the name, the agent and the number of active lessons, and
+// proposes no lesson.
 type counting struct{ ids []string }
 
 func (*counting) Name() string { return "counting" }
@@ -31,8 +32,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// A run reads the sessions since a day that are closed, if configured, have content, and have
-// changed.
+// A run judges the sessions with content that have changed since the last run: those since a time, or only closed
+// ones, if configured.
 func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
@@ -55,43 +56,42 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 		return strings.Join(judge.ids, ", "), sum, read
 	}
 	ids, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, b.now.Add(-time.Hour) })
-	equal(t, "since an hour", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
+	equal(t, "sessions since an hour, read sessions, progress", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
 	ids, sum, read = run(func(o *distill.Options) { o.Select.Settled = true })
-	equal(t, "closed ones", []any{ids, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
+	equal(t, "closed sessions, read, judged, progress", []any{ids, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
 	ids, sum, read = run(func(*distill.Options) {})
-	equal(t, "again", []any{ids, sum.Read, sum.Unchanged, read}, []any{"", 5, 3, 5})
+	equal(t, "sessions of a second run, read, unchanged, progress", []any{ids, sum.Read, sum.Unchanged, read}, []any{"", 5, 3, 5})
 
 	b.session("two", user("Task two.")) // a later request without new content
 	ids, sum, _ = run(func(*distill.Options) {})
-	equal(t, "nothing new", []any{ids, sum.Unchanged}, []any{"", 3})
+	equal(t, "sessions after a request without new content, unchanged", []any{ids, sum.Unchanged}, []any{"", 3})
 	store := b.store.(*memory)
 	var two session.ID
 	copy(two[:], "two             ")
 	store.ratings[two] = []feedback.Entry{{ID: "f", At: b.now, Source: "user", Type: "score", Score: 1}}
 	b.session("two", user("Task two."))
 	ids, _, _ = run(func(*distill.Options) {})
-	equal(t, "rated", ids, "two of writer with 0")
+	equal(t, "sessions after new feedback", ids, "two of writer with 0")
 	store.ratings[two][0].Score = 0
 	b.session("two", user("Task two."))
 	ids, _, _ = run(func(*distill.Options) {})
-	equal(t, "rated otherwise", ids, "two of writer with 0")
-	equal(t, "another judge", b.distil().Judged, 3)
+	equal(t, "sessions after changed feedback", ids, "two of writer with 0")
+	equal(t, "sessions judged with another judge", b.distil().Judged, 3)
 
 	for id := range store.marks {
 		store.marks[id] = []byte(`{"counting":`)
 	}
 	store.notes["default"]["case|x"], store.notes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
 	ids, _, _ = run(func(*distill.Options) {})
-	equal(t, "with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
+	equal(t, "sessions with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// The caps of a run hold over all tenants; the usage of an answer is counted before the next
-// request.
-func TestCapsEndARunAcrossTenants(t *testing.T) {
+// The budget of a run holds over all tenants. The usage of an answer is counted before the next request.
+func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget distill.Budget
-		judged int
-		says   string
+		judged int    // sessions
+		reason string // prefix of Stopped; "": the run does not stop
 	}{
 		"no cap":              {distill.Budget{PerInput: 1e6, PerOut: 1e6}, 6, ""},
 		"tokens":              {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
@@ -105,8 +105,8 @@ func TestCapsEndARunAcrossTenants(t *testing.T) {
 			b.of([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &counting{}, c.budget })
-		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.says) || (sum.Stopped == "") != (c.says == "") || sum.Tokens != int64(15*c.judged) {
-			t.Errorf(`%s: got %+v, want Judged = %d, Stopped with the prefix %q, (Stopped == "") = %v and Tokens = %d`, name, sum, c.judged, c.says, (c.says == ""), int64(15*c.judged))
+		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
+			t.Errorf(`%s: the run ends with %+v, want %d judged sessions, %d tokens, and Stopped with the prefix %q (empty: an empty Stopped)`, name, sum, c.judged, 15*c.judged, c.reason)
 		}
 	}
 }
@@ -125,9 +125,8 @@ func TestRunOverSomeTenantsLeavesTheOthers(t *testing.T) {
 	equal(t, "all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
 }
 
-// A continued session adds only its new sightings: a session that met a failure twice, and is read
-// three times, is not three sessions.
-func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {
+// A session that has a failure twice, and is judged four times because it continues, counts once for the lesson.
+func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
 	}
@@ -140,7 +139,7 @@ func TestContinuedSessionAddsOnlyNewSightings(t *testing.T) {
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
 	if l := b.lesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
-		t.Errorf("a continued session counts as %d with %d references, want 1 and 1", l.Support(), len(l.Evidence))
+		t.Errorf("the lesson counts %d sessions and has %d references, want 1 and 1", l.Support(), len(l.Evidence))
 	}
 }
 
@@ -154,8 +153,8 @@ func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return f.Bank.Propose(ctx, p)
 }
 
-// A fault in the judgement of one session affects that session alone; with an unreliable judge the
-// run continues.
+// A fault in the judgement of one session fails that session only. A run with an unreliable judge continues, until
+// the judge fails on three sessions in a row or on all sessions.
 func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	b := newBench(t)
 	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
@@ -166,7 +165,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) {
 		o.Judge, o.Bank, o.Failed = judge, panickingBank{b.bank}, func(_ string, err error) { texts = append(texts, err.Error()) }
 	})
-	equal(t, "failed, judged", []int{sum.Failed, sum.Proposed, len(texts)}, []int{1, 1, 1})
+	equal(t, "failed sessions, proposed drafts, reported errors", []int{sum.Failed, sum.Proposed, len(texts)}, []int{1, 1, 1})
 	equal(t, "lessons", b.slugs(), []string{"warm-the-cache"})
 
 	for pattern, fails := range map[string]bool{"!!.!!.!!": false, "...!!!..": true, "!.!.!.!.": false, ".!!": false, "!!": true} {
@@ -176,12 +175,12 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		}
 		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("%s: got summary %+v, error %v, want an error: %v; without an error, %d failed sessions", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("failures %s: the run ends with %+v and the error %v, want an error: %v; without an error, %d failed sessions", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }
 
-// slowJudge is a judge that exceeds the time limit for questions that match its pattern.
+// slowJudge is a judge that exceeds the time limit at each session that has a ! in the pattern.
 type slowJudge struct {
 	pattern string
 	asked   int
