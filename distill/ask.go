@@ -13,30 +13,29 @@ import (
 	"precept/internal/session"
 )
 
-// question is a session that a judge reads, with the notes to write. The judge's goroutine writes
-// answer and err, and closes done. All other fields belong to the goroutine that walks over the
-// sessions.
+// question is the question to a judge about one session. The judge's goroutine writes answer and err, and
+// closes done. All other fields belong to the goroutine that walks over the sessions.
 type question struct {
 	row        session.Row
 	session    *Session
-	marks      map[string]mark
-	last, next mark
+	marks      map[string]mark // marks of the session by judge
+	last, next mark            // stored mark of this judge, and the mark to store
 	done       chan struct{}
 	answer     Judgement
 	err        error
 }
 
-// ask starts a judge on a session while the walk continues. At the maximum of parallel questions
-// ask waits for the oldest, so that results are noted in the order of the sessions.
+// ask starts a judge on a session while the walk continues. At the maximum of parallel questions,
+// ask waits for the oldest question, so that answers are recorded in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
 	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.asked)); why != "" {
 		w.summary.Stopped = why
-		return errEnough
+		return errStopWalk
 	}
-	var inForce []*lesson.Lesson
-	for _, slug := range q.session.InForce {
+	var injected []*lesson.Lesson
+	for _, slug := range q.session.Injected {
 		if l, ok := w.book.Get(trial.LessonSlug(slug)); ok {
-			inForce = append(inForce, l)
+			injected = append(injected, l)
 		}
 	}
 	q.session.Near = w.similarLessons(q.session)
@@ -49,7 +48,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 				q.err = &panicError{v, debug.Stack()}
 			}
 		}()
-		q.answer, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, inForce)
+		q.answer, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, injected)
 	}()
 	if len(w.judging.asked) < w.Distiller.o.Parallel {
 		return nil
@@ -57,7 +56,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 	return w.awaitOldest(ctx)
 }
 
-// awaitOldest waits for the oldest question and notes its answer.
+// awaitOldest waits for the answer to the oldest question and records it.
 func (w *work) awaitOldest(ctx context.Context) error {
 	q := w.judging.asked[0]
 	<-q.done
@@ -68,11 +67,11 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
-// drain waits for all open questions. After an error no further answer is noted; the sessions are
-// read again next time.
+// drain waits for all open questions. After an error no further answer is recorded; the next run reads
+// these sessions again.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.judging.asked) > 0 {
-		if err == nil || errors.Is(err, errEnough) {
+		if err == nil || errors.Is(err, errStopWalk) {
 			if failed := w.awaitOldest(ctx); failed != nil {
 				err = failed
 			}
@@ -94,7 +93,7 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.value), e.stack)
 }
 
-// recordAnswer notes the answer of a judge. An error or panic of one session does not affect others.
+// recordAnswer records the answer of a judge. An error or panic of one session does not affect others.
 func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -103,10 +102,10 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	}()
 	w.summary.Tokens += q.answer.Usage.Input + q.answer.Usage.Output
 	w.summary.Cost += w.Distiller.o.Budget.cost(q.answer.Usage)
-	var broke *panicError
+	var panicked *panicError
 	switch {
 	case q.err == nil:
-	case errors.As(q.err, &broke):
+	case errors.As(q.err, &panicked):
 		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, errSetAside):
@@ -132,9 +131,9 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 		w.summary.Candidates++
 		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
-		case errors.Is(err, errFull): // the session is not noted as read
+		case errors.Is(err, errFull): // no mark is stored, so the next run reads the session again
 			w.summary.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
-			return errEnough
+			return errStopWalk
 		case err != nil:
 			return err
 		}
@@ -142,18 +141,19 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft of a model, unless the draft names an existing lesson, names a person, has
-// words of one run, or has triggers that fire in too many captured sessions.
+// proposeJudged proposes a draft of a judge. A draft that names an existing lesson adds evidence to the lesson.
+// A model's draft with a person or with data of one session, and a draft whose triggers match too many
+// captured sessions, is refused.
 func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.cite(ctx, d, old)
 	}
-	_, asked := w.Distiller.o.Judge.(*model)
+	_, isModel := w.Distiller.o.Judge.(*model)
 	why := ""
-	if asked {
-		why = d.ofOneRun(s)
+	if isModel {
+		why = d.ofOneSession(s)
 	}
-	if why = cmp.Or(why, w.overbroad(d)); why != "" {
+	if why = cmp.Or(why, w.dropBroadTriggers(d)); why != "" {
 		w.summary.refuse(d, "", why)
 		return nil
 	}
@@ -166,10 +166,10 @@ func (w *work) reportFailure(s *Session, err error) {
 	w.Distiller.o.Failed(s.ID, err)
 }
 
-// setOpinions replaces the judge's earlier opinions about the lessons in the session.
+// setOpinions replaces the judge's earlier opinions about the lessons that the session got.
 func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	m.Opinions, m.Texts = Opinions{}, textNames{}
-	for i, slug := range s.InForce {
+	for i, slug := range s.Injected {
 		l, known := w.book.Get(trial.LessonSlug(slug))
 		opinion := opinions[trial.LessonSlug(slug)]
 		if !known || opinion == "" {
@@ -180,8 +180,8 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	}
 }
 
-// maxJudgeFailures is the number of consecutive failures after which the judge is considered down.
-// Before that, the session may be the cause.
+// maxJudgeFailures is the number of consecutive failures at which the run ends, because the judge is
+// down. After fewer failures, the session may be the cause.
 const maxJudgeFailures = 3
 
 // isJudgeFailure reports whether the judge timed out, failed, or refused the request for an unknown

@@ -7,7 +7,7 @@ import (
 	"precept/detect"
 )
 
-// maxRefs is the number of sessions that a case names; further sessions are counted.
+// maxRefs is the maximum number of sessions in the references of a case; further sessions are counted.
 const maxRefs = 8
 
 // Case is one kind of failure over all sessions with the failure. A Case contains the ids of the
@@ -65,7 +65,7 @@ type CountedFix struct {
 
 func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
-// countedIn returns the fix as a fix of these sessions.
+// countedIn returns the fix with the counts and references of its sessions.
 func (f Fix) countedIn(sessions, distinct int, refs []Ref) CountedFix {
 	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
 }
@@ -88,11 +88,11 @@ func addRefs(list []Ref, more []Ref) []Ref {
 	return list
 }
 
-// sighting is one kind of failure in one session.
-type sighting struct {
+// occurrence is one kind of failure, or a correction by a person, in one session.
+type occurrence struct {
 	failure   Case
 	testError seenError // error, for testing triggers; never stored
-	lookup    int       // step of the look-up that showed the state (fixCheck); 0 for none
+	lookup    int       // step of the lookup that showed the reason (fixCheck); 0 for none
 }
 
 // seenError is the error of a step in the form in which the proxy matches lessons.
@@ -101,14 +101,14 @@ type seenError struct {
 	kinds []detect.Kind
 }
 
-// newSighting returns the sighting of a kind of failure in the session.
-func (r *reading) newSighting(c Case, seen seenError) *sighting {
+// newOccurrence returns an occurrence of a case in the session.
+func (r *reading) newOccurrence(c Case, seen seenError) *occurrence {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
-	return &sighting{failure: c, testError: seen}
+	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix notes a fix, once.
-func (m *sighting) addFix(f Fix) {
+// addFix adds a fix that worked, once.
+func (m *occurrence) addFix(f Fix) {
 	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
 	case at < 0:
@@ -118,15 +118,15 @@ func (m *sighting) addFix(f Fix) {
 	}
 }
 
-// addFailedFix notes a fix that did not end the failure, once.
-func (m *sighting) addFailedFix(f Fix) {
+// addFailedFix adds a fix that did not end the failure, once.
+func (m *occurrence) addFailedFix(f Fix) {
 	if !slices.ContainsFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
 		m.failure.Fixes = append(m.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
 	}
 }
 
-// addRedoneEdit notes whether a session followed the advice on a refused edit.
-func (m *sighting) addRedoneEdit(r *reading, i int) {
+// addRedoneEdit adds whether the session followed the advice on a refused edit, and whether the next edit worked.
+func (m *occurrence) addRedoneEdit(r *reading, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
 	case followed && worked:
@@ -139,9 +139,9 @@ func (m *sighting) addRedoneEdit(r *reading, i int) {
 	}
 }
 
-// failures returns one case per kind of failed call in a session.
-func (r *reading) failures() []*sighting {
-	var met []*sighting
+// failures returns one occurrence per kind of failed call in a session.
+func (r *reading) failures() []*occurrence {
+	var found []*occurrence
 	for i := range r.steps {
 		s := &r.steps[i]
 		if !s.failed() {
@@ -151,24 +151,24 @@ func (r *reading) failures() []*sighting {
 		if !ok {
 			continue
 		}
-		at := slices.IndexFunc(met, func(m *sighting) bool { return m.failure.Key == c.Key })
+		at := slices.IndexFunc(found, func(m *occurrence) bool { return m.failure.Key == c.Key })
 		if at < 0 {
-			at, met = len(met), append(met, r.newSighting(c, seenError{detect.Signature(s.text), s.kinds()}))
+			at, found = len(found), append(found, r.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
-		met[at].failedAt(r, i)
+		found[at].failedAt(r, i)
 	}
-	for _, m := range met {
+	for _, m := range found {
 		if m.failure.MaxFailures == 1 {
 			m.failure.Once = 1
 		}
 	}
-	return met
+	return found
 }
 
-// failedAt notes the failure of step i with the fixes that the session tried.
-func (m *sighting) failedAt(r *reading, i int) {
+// failedAt adds the failure of step i, with the fixes that the session tried.
+func (m *occurrence) failedAt(r *reading, i int) {
 	m.failure.MaxFailures++
-	if m.lookup > 0 && i > m.lookup { // the look-up did not prevent the next failure
+	if m.lookup > 0 && i > m.lookup { // the lookup did not prevent the next failure
 		m.failCheck()
 	}
 	if k := findKnownFailure(m.failure.Known); k != nil && k.Edit != "" {
@@ -198,8 +198,8 @@ func (m *sighting) failedAt(r *reading, i int) {
 	}
 }
 
-// failCheck marks the fixes by a look-up as failed: the failure occurred again after the look-up.
-func (m *sighting) failCheck() {
+// failCheck marks the fixes by a lookup as failed: the failure occurred again after the lookup.
+func (m *occurrence) failCheck() {
 	for i := range m.failure.Fixes {
 		if h := &m.failure.Fixes[i]; h.Kind == fixCheck {
 			h.Sessions, h.Failed, h.Refs = 0, 1, nil
@@ -217,8 +217,8 @@ func (r *reading) worksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the kind of a failure. ok is false if every word of the failure may be private to
-// the session.
+// caseOf returns the case of a failed step. ok is false if the error has too few public words to
+// identify a kind of failure.
 func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	if k := recognise(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires, Kinds: k.Kinds}, true
@@ -256,8 +256,9 @@ func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// identifies reports whether a message has enough words to be the kind of a failure. The output of a command
-// may be private, and two words occur in too many outputs. The name of a shell is left out.
+// identifies reports whether a message has enough words to identify a kind of failure, and returns the message
+// without the name of a shell and without the beginning of an example. The output of a command needs three
+// words, because two words occur in too many outputs.
 func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 	fewest := 2
 	if s.shell != nil {
@@ -274,8 +275,8 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 }
 
 // withWording returns the case with the words of its lesson; ok is false without words. With orgWords, the words
-// of the organisation replace the public words. A long phrase of public words remains the trigger, because it
-// also fires on other wordings.
+// of the organisation replace the public words. A long phrase of public words remains the trigger, because the
+// phrase also matches other wordings of the error.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
@@ -342,7 +343,7 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// best returns the fix that worked most often among the plausible fixes; of two such fixes, the more specific.
+// best returns the plausible fix that worked in most sessions; of fixes with equal counts, the more specific kind.
 func (c *Case) best() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out CountedFix

@@ -16,7 +16,7 @@ import (
 
 // ClientOptions configure access to the judge's API. URL, Model, HTTP, Now and Wait are required.
 type ClientOptions struct {
-	URL   string // in the form of OPENAI_BASE_URL
+	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
 	HTTP  *http.Client // without a Timeout, a request may take two minutes
@@ -27,15 +27,15 @@ type ClientOptions struct {
 // client asks an OpenAI-compatible API for JSON of a schema.
 type client struct {
 	o             ClientOptions
-	noFormat      atomic.Bool // the server does not support response_format: the prompt contains the schema
+	noFormat      atomic.Bool // the server refuses response_format: the prompt contains the schema
 	noTemperature atomic.Bool // the server refuses temperature
 	noCache       atomic.Bool // the server refuses cache_control
 }
 
 const (
 	maxReply = 1 << 20 // bytes of a reply
-	// maxErrorBody is the part of an error's body that is redacted, before the cut to a line: a cut
-	// in the middle of a secret would hide the secret from the redactor.
+	// maxErrorBody is the number of bytes of an error's body that are redacted before the text is cut to
+	// a line, because the redactor does not recognise a secret that is cut.
 	maxErrorBody = 16 << 10
 	maxWait      = 5 * time.Minute // maximum wait that a server requests
 	firstPause   = time.Second     // wait before the second attempt
@@ -70,7 +70,8 @@ func (e *errStatus) ofSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").within(strings.ToLower(e.body))
 }
 
-// call sends requests until a readable answer arrives, or further attempts are pointless.
+// call sends requests until an answer decodes into out, or further attempts are pointless. used is the usage of
+// all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -116,14 +117,14 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		case errors.As(err, &status) && status.after > 0:
 			pause = min(status.after, maxWait)
 		case errors.Is(err, ErrUnusable) && try >= 1:
-			return used, err // second attempt failed, too
+			return used, err // the second answer is unusable as well
 		}
 	}
 	return used, last
 }
 
 // withJitter extends a wait by up to a quarter, so that replicas that were refused at the same moment
-// do not return at the same moment.
+// retry at different moments.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
@@ -197,23 +198,23 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 
 // Limits of the usage that a server reports, and the assumed usage without a report.
 const (
-	maxUsage      = 1 << 32 // a larger number could not be summed
+	maxUsage      = 1 << 32 // tokens; a sum of larger numbers could overflow
 	bytesPerToken = 4
 )
 
-// withEstimate returns the usage that counts against the caps. A missing or implausible report counts
-// with an assumed usage.
-func (u Usage) withEstimate(asked, answered int) Usage {
+// withEstimate returns the usage that counts against the budget. A missing number is estimated from the bytes of
+// the request and the answer, and a number above maxUsage is reduced.
+func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
-		u.Input = int64(asked / bytesPerToken)
+		u.Input = int64(requestBytes / bytesPerToken)
 	}
 	if u.Output <= 0 {
-		u.Output = int64(answered / bytesPerToken)
+		u.Output = int64(answerBytes / bytesPerToken)
 	}
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. A refusal, half an answer and no answer are unusable.
+// readReply returns the text of a reply. A refusal, a truncated answer and no answer are unusable.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
@@ -234,7 +235,7 @@ func readReply(raw []byte) (string, Usage, error) {
 	return reply.Choices[0].Message.Content, used, nil
 }
 
-// retryAfter reads Retry-After: seconds, or a date.
+// retryAfter returns the wait in Retry-After, which is a number of seconds or a date; 0 for none.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {

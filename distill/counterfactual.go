@@ -32,9 +32,9 @@ func (c *Comparison) add(o Comparison) {
 	c.NotFollowed.Sessions += o.NotFollowed.Sessions
 }
 
-// Limits of a comparison. With fewer than minCompared sessions without the advice there is no comparison:
-// the failed call and the call that worked are the evidence. minConfidence is the required probability,
-// with uniform priors, that sessions end the failure more often with the advice than without.
+// Limits of a comparison. With fewer than minCompared sessions without the advice, the comparison does not
+// refuse a lesson: the failed call and the call that worked are the evidence. minConfidence is the required
+// probability, with uniform priors, that sessions end the failure more often with the advice than without.
 const (
 	minCompared   = 3
 	minConfidence = 0.8
@@ -80,7 +80,7 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
 	ended := c.Ended
-	if h.Kind == fixCheck { // a look-up ends the failure if the same call is not repeated
+	if h.Kind == fixCheck { // a lookup ends the failure if the failing call is not repeated
 		ended = c.Once
 	}
 	other.Ended = min(max(ended-h.Sessions, 0), other.Sessions)
@@ -114,7 +114,7 @@ func (r *reading) failedFixes(i int) (out []Fix) {
 		case t.tool == s.tool && t.succeeded() && s.shell == nil:
 			return out
 		case s.shell != nil && t.shell != nil && t.failed():
-			if f, ok := compare(s.blamedCommand(), t.shell.main(), s.text); ok {
+			if f, ok := compareCommands(s.blamedCommand(), t.shell.main(), s.text); ok {
 				out = append(out, f)
 			} else if by, ok := t.shell.main().runs(s.blamedCommand()); ok {
 				out = append(out, Fix{Kind: fixProgram, Param: s.blamedCommand().program, Other: by})
@@ -147,15 +147,15 @@ const (
 // failure.
 const fixRedone = "redone"
 
-// redoneEdit returns the next edit of the same file after the refused edit i: whether the session
-// followed the advice before this edit, and whether the edit worked. ok is false without a next edit.
+// redoneEdit reads the next edit of the same file after the refused edit i. followed reports whether the session
+// followed the advice before or with this edit, worked whether the edit worked. ok is false without a next edit.
 func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &r.steps[i]
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
-		aimed := shareValue(&s.args, &t.args) || mentions(t, editedFile(s))
+		sameFile := shareValue(&s.args, &t.args) || mentions(t, editedFile(s))
 		switch {
-		case !aimed:
+		case !sameFile:
 		case t.edits():
 			if advice == editContext {
 				followed = longerText(&s.args, &t.args)

@@ -2,15 +2,16 @@
 // OpenAI-compatible API) reads a session and proposes lessons, duplicates are merged, and the rest
 // goes to the bank, which checks and gates the lessons.
 //
-// The path of a session: Distiller.Once (runner.go) walks over the sessions of each tenant and
-// notes which were read (work.go). With rules, a session becomes steps and turns (session.go,
-// arguments.go, shell.go). Failures become cases (case.go), identified by the public words of the
-// error (message.go, lists.go, known.go), with the fix (repair.go, repair_shell.go, forms.go) and
-// the corrections of people (people.go). The cases of all sessions become drafts (drafts.go) with
-// words (wording.go). With a model, the model is asked instead (ask.go, judge.go, model.go,
-// client.go, prompts.go) and returns drafts and opinions (opinions.go). Each draft is compared with
-// the existing lessons (lesson.go), and proposed to the bank or added to a lesson as evidence
-// (propose.go).
+// The path of a session: Distiller.Once (runner.go) walks over the sessions of each tenant and stores
+// a mark, a note about each session that was read (work.go). With rules, a session becomes steps, which
+// are calls with results, and messages of people (session.go, arguments.go, shell.go). Failures become
+// cases (case.go): a case is one kind of failure over all sessions, identified by the public words of
+// the error (message.go, lists.go, known.go), with the fix that worked (repair.go, repair_shell.go,
+// forms.go). Corrections by people become cases as well (people.go). The cases of all sessions become
+// drafts of lessons (drafts.go) with words (wording.go). With a model, the model is asked instead
+// (ask.go, judge.go, model.go, client.go, prompts.go) and returns drafts and opinions (opinions.go).
+// Each draft is compared with the existing lessons (lesson.go), and proposed to the bank or added to a
+// lesson as evidence (propose.go). A sighting is a session that supports a lesson.
 //
 // The contract: the distiller never runs on a request's path and never activates a lesson. A
 // proposal is quarantined until a person approves the lesson, or goes to a measured trial if the

@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Draft is a proposed lesson that has no file yet.
+// Draft is a lesson before its proposal to the bank.
 type Draft struct {
 	Slug           string   `json:"slug"`
 	Title          string   `json:"title"`
@@ -21,9 +21,9 @@ type Draft struct {
 	Tools          []string `json:"tools,omitempty"`
 	Outcome        string   `json:"outcome"`
 	Refs           []Ref    `json:"refs"`
-	Sightings      int      `json:"sightings"`
-	Contradicts    string   `json:"contradicts,omitempty"`
-	SameAs         string   `json:"same_as,omitempty"` // existing lesson that a judge named in place of a new lesson
+	Sightings      int      `json:"sightings"`             // number of sessions that support the lesson
+	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
+	SameAs         string   `json:"same_as,omitempty"`     // existing lesson that a judge named in place of a new lesson
 
 	Comparison *Comparison `json:"comparison,omitempty"` // sessions with and without the advice; nil for a judge's draft
 
@@ -31,7 +31,7 @@ type Draft struct {
 	Reason string `json:"reason,omitempty"` // reason of a refusal
 
 	cases []*Case // cases behind a draft of the built-in rules; empty for a judge's draft
-	mark  *mark   // note about the one session that a judge's draft comes from; nil for a draft of the rules
+	mark  *mark   // mark of the one session that a judge's draft comes from; nil for a draft of the rules
 }
 
 // group holds the cases with the same fix, which one lesson covers.
@@ -121,8 +121,8 @@ func suspicious(c *Case) bool {
 	return len(lesson.Suspicious(l)) > 0
 }
 
-// supportedFix returns the fix that a case supports, with its sessions. ok is false if the case supports
-// no fix.
+// supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
+// fewer than a quarter of the sessions.
 func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.best()
 	switch {
@@ -136,23 +136,23 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 
 // plausible reports whether a fix may have caused the success after the error.
 func plausible(c *Case, h *CountedFix) bool {
-	low := strings.ToLower(c.Show)
-	if wordList("no access").within(low) && circumventsError(low, h) {
+	errorText := strings.ToLower(c.Show)
+	if wordList("no access").within(errorText) && circumventsError(errorText, h) {
 		return false
 	}
 	switch h.Kind {
 	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
-		return !wordList("passing").within(low)
+		return !wordList("passing").within(errorText)
 	case fixCheck:
 		return c.permanent()
 	case fixFewer:
-		return wordList("too much").within(low)
+		return wordList("too much").within(errorText)
 	case fixTool:
 		// A destructive operation is not a fix, unless destruction was the aim.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		linked := shareNameWord(c.Tool, h.Other) || strings.Contains(low, strings.ToLower(h.Other))
+		linked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
 		return c.permanent() && (linked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
 	case fixFirst:
 		// After an edit, a program works because of the edit's content.
@@ -165,12 +165,12 @@ func plausible(c *Case, h *CountedFix) bool {
 }
 
 // circumventsError reports whether a fix circumvents an error instead of doing what the error asks for.
-func circumventsError(low string, h *CountedFix) bool {
+func circumventsError(errorText string, h *CountedFix) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
-		return !strings.Contains(low, strings.ToLower(h.Other))
+		return !strings.Contains(errorText, strings.ToLower(h.Other))
 	case fixAdded, fixRemoved:
-		return !namesParameter(low, h.Param)
+		return !namesParameter(errorText, h.Param)
 	}
 	return false
 }
@@ -208,8 +208,9 @@ func knownDraft(c *Case) (Draft, bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed a known advice with the other sessions. The
-// counts are empty for an advice whose use a session does not show.
+// knownComparison compares the sessions that followed the advice of a known failure with the other
+// sessions. The counts are empty unless the failure is a refused edit, because only then the calls of a
+// session show whether the session followed the advice.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leading begins the name of a form of values that have one more character at the start, such as "#".
+// leading is the beginning of the name of a form: a value with one more character at its start, such as "#".
 const leading = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.
@@ -23,7 +23,8 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf returns the form of a value if different from the form of the failed value.
+// formOf returns the form of the accepted value to, if the form differs from the form of the failed value from; "":
+// no known other form.
 func formOf(from, to any) string {
 	a, isText := from.(string)
 	b, staysText := to.(string)
@@ -141,18 +142,18 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a tool's name has a word of a list: looks, thinks, gives or destroys.
+// toolDoes reports whether a tool's name has a word of a list such as looks, thinks, gives or destroys.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
-// opaque reports whether a parameter's name may be private data: longer than 40 bytes, or with
+// mayBePrivateName reports whether a parameter's name may be private data: longer than 40 bytes, or with
 // characters that names in programs do not have.
-func opaque(k string) bool {
+func mayBePrivateName(k string) bool {
 	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }
 
-// commonStem counts the words with which both names begin.
+// commonStem returns the number of words with which both names begin.
 func commonStem(a, b string) int {
 	x, y := nameTokens(a), nameTokens(b)
 	n := 0

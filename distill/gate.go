@@ -24,8 +24,8 @@ type Waiting struct {
 	Reason string `json:"reason"`
 }
 
-// admit starts the trial of a waiting lesson of the distiller, if the gate is automatic and nothing
-// asks for a person. A person's decision is never changed.
+// admit starts the trial of a quarantined lesson of the distiller, if the gate is automatic and no reason
+// requires a person. A person's decision is never changed.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
 		return l, nil
@@ -57,9 +57,9 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 // needsPerson returns the reason why a person must decide on a lesson, empty for none.
 //
 // The hazard: a tool's output, which anyone may write, convinces the judge, and the lesson would
-// reach the prompts of other agents. So the gate asks for two sightings of two credentials, which one
-// caller cannot make, for an advice that does no harm beyond the task, and for words that the agent
-// or a person used before any tool output.
+// reach the prompts of other agents. So the gate requires two independent sightings with two
+// credentials, which one caller does not have, advice without a risk (risk.go), and words that the
+// agent or a person used before any tool output (origin.go).
 func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
@@ -75,7 +75,7 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	if byRules && w.orgWords { // anyone can write an error that names a program and demands the program
 		words = []string{unquoted(l.Title), unquoted(l.Advice)}
 	}
-	var known []Ref // sightings whose sessions are stored
+	var stored []Ref // sightings whose sessions are stored
 	for _, r := range refs {
 		id, ok := session.ParseID(r.Session)
 		if !ok {
@@ -92,17 +92,17 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		if (!byRules || w.orgWords) && isDictated(words, s) {
 			return "words of the advice occur in a tool's output", nil
 		}
-		known = append(known, r)
+		stored = append(stored, r)
 	}
-	if !hasIndependent(known) {
+	if !hasIndependent(stored) {
 		return "the lesson has no two sightings of two credentials", nil
 	}
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft that only sounds
-// like the lesson adds evidence, but no sighting: otherwise one caller could write the advice, and an
-// honest session of another caller would admit the advice.
+// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft with a similar slug
+// and other advice adds evidence, but no sighting: otherwise one caller could write the advice, and an
+// honest session of another caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys
@@ -125,7 +125,8 @@ func hasIndependent(refs []Ref) bool {
 	return false
 }
 
-// unquoted returns a text of the rules without the quotations: a case that grows quotes more errors.
+// unquoted returns a text of the rules without its quotations, for comparison: the lesson of a growing case quotes
+// more errors.
 func unquoted(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
@@ -146,8 +147,8 @@ func quoted(text string) (out []string) {
 	}
 }
 
-// addressesReader reports whether a text has a word that orders. "must be" and similar phrases
-// describe a value and do not count.
+// addressesReader reports whether a text has a word that gives an order, such as always or must. "must be" and
+// similar phrases describe a value and do not count.
 func addressesReader(text string) bool {
 	text = lesson.Plain(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {

@@ -11,11 +11,11 @@ import (
 // is safe for concurrent use.
 type Judge interface {
 	Name() string // kind and model, for the notes
-	Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error)
+	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions are a judge's opinions about the lessons of a run, by slug: followed, ignored,
-// irrelevant or contradicted. No effect and no counter uses them.
+// Opinions are a judge's opinions about the lessons that a session got, by slug: followed, ignored,
+// irrelevant or contradicted. No effect and no counter uses opinions.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -30,7 +30,7 @@ type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
-// Budget limits one run of a judge; zero means no limit.
+// Budget limits the use of a judge in one run of the distiller; zero means no limit.
 type Budget struct {
 	Tokens           int64
 	Cost             float64
@@ -41,8 +41,8 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// stopReason returns the reason for asking no further question, empty within the budget. An open
-// question is assumed to cost the mean of the answered questions.
+// stopReason returns the reason for asking no further question, empty within the budget. pending is the number
+// of open questions, each of which is assumed to cost the mean of the answered questions.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
@@ -57,5 +57,5 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// ErrUnusable is the error of an unusable answer: the session is skipped, and read again next time.
+// ErrUnusable is the error of an unusable answer: the session is skipped, and the next run reads it again.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

@@ -26,8 +26,8 @@ type knownFailure struct {
 	Kinds    []string `json:"kinds"`    // kinds of errors that are triggers, too; a refused edit of the kind is the failure, in any words
 }
 
-// knownFailures lists the known failures. The first match is used, so special failures come before
-// general ones.
+// knownFailures lists the known failures. The first match is used, so specific failures precede general
+// ones.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []knownFailure { return embedded[[]knownFailure](knownText) })
@@ -41,7 +41,7 @@ func findKnownFailure(slug string) *knownFailure {
 	return nil
 }
 
-// recognise returns the known failure of a step's result.
+// recognise returns the known failure in a step's result; nil for none.
 func recognise(s *step) *knownFailure {
 	low, program := s.errorText(), ""
 	if s.shell != nil {
@@ -74,14 +74,14 @@ func ofKind(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxSilent is the maximum length in bytes of a result that is classified as a failure by its words
+// maxWordedFailure is the maximum length in bytes of a result that is classified as a failure by its words
 // alone. A longer result may be a file that describes a failure.
-const maxSilent = 2000
+const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result without a detected failure has the words of a failure: programs
-// end with a message, and some harnesses hide the exit status. Only the program's own words count.
+// hasKnownFailure reports whether a result without a detected failure has the words of a known failure of its
+// program, because some harnesses hide the exit status.
 func hasKnownFailure(s *step) bool {
-	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
+	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxWordedFailure {
 		return false
 	}
 	k := recognise(s)

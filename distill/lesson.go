@@ -14,11 +14,11 @@ import (
 // source is the value of Source in lessons of the distiller.
 const source = "distill"
 
-// lesson returns a draft as a lesson. The text does not depend on the number of sightings: an
-// approved text stays approved while the evidence grows.
+// lesson returns a draft as a lesson. The text does not depend on the number of sightings, so that an
+// approval stays valid while the evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // two tenants may get the same lesson, and neither may see that the other tenant has the lesson
+	if tenant != "default" && tenant != "" { // so that a tenant does not learn from a taken slug that another tenant has the lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -41,7 +41,7 @@ func (d *Draft) items() string {
 	return strings.Join(out, "\n")
 }
 
-// evidence names the sessions.
+// evidence returns the sessions as evidence of a lesson.
 func evidence(refs []Ref) []lesson.Evidence {
 	out := make([]lesson.Evidence, 0, len(refs))
 	for _, r := range refs {
@@ -50,7 +50,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// countAbove returns the number of sessions, or 0 if the references name all of them.
+// countAbove returns the number of sessions, or 0 if each session has a reference.
 func countAbove(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -124,7 +124,7 @@ func similarity(a, b string) float64 {
 	return float64(both) / float64(len(x)+len(y)-both)
 }
 
-// overlap returns the share of common trigger phrases, relative to the smaller set.
+// overlap returns the number of common trigger phrases, as a share of the smaller set.
 func overlap(a, b *lesson.Trigger) float64 {
 	x, y := phrasesOf(a), phrasesOf(b)
 	if len(x) == 0 || len(y) == 0 {
@@ -152,11 +152,11 @@ type match uint8
 
 const (
 	unrelated match = iota
-	separate        // similar names, different triggers: both are kept, and the decision is remembered
+	separate        // similar slugs, different triggers: both are kept, and a note records the decision
 	duplicate
 )
 
-// compareLessons decides whether two lessons are equal.
+// compareLessons returns the relation of two lessons, by their slugs, outcomes, triggers and tools.
 func compareLessons(a, b *lesson.Lesson) match {
 	if a.Slug == b.Slug {
 		return duplicate

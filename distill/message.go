@@ -22,8 +22,8 @@ func message(text string, public, own map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &scanner{public: public, own: own})
 }
 
-// organisationMessage returns the stable part of a failed result with the words of the organisation of the
-// session: its tools, its terms, its language. Secrets, personal data, ids and paths remain gaps.
+// organisationMessage returns the stable part of a failed result with words of the organisation of the
+// session, as far as scope allows. Secrets, personal data, ids and paths are replaced by ….
 func organisationMessage(text string, public, own map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
 	return stableLine(headline, &scanner{public: public, own: own, scope: scope})
@@ -52,7 +52,7 @@ func stableLine(headline string, rules *scanner) (best stableMessage) {
 	return best
 }
 
-// stable parses one line, and reports whether the line has the name of an error.
+// stable returns the stable part of one line, and reports whether the line has the name of an error.
 func stable(line string, rules *scanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.from = line, -1
@@ -91,12 +91,12 @@ func trimTail(phrase string) string {
 // scanner goes through a message and keeps the longest run of public words.
 type scanner struct {
 	line     string
-	show     []string
-	best     stableMessage
-	from, to int // the present run; from is -1 without a run
-	words    int
-	special  bool
-	done     bool // a sentence has ended; the rest of the line is not read, because it may hold anything
+	show     []string      // words of the message for people
+	best     stableMessage // longest run of public words so far
+	from, to int           // the present run; from is -1 without a run
+	words    int           // number of words in the present run
+	special  bool          // the line has the name of an error
+	done     bool          // a sentence has ended; the rest of the line is not read, because it may hold anything
 
 	public, own map[string]bool
 	scope       wordScope       // words of the organisation that count as public words
@@ -122,7 +122,7 @@ func (l *scanner) kind(word string, quoted bool) wordKind {
 	return kind
 }
 
-// token reads the word between two places.
+// token reads the word between two positions of the line.
 func (l *scanner) token(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
 	shown := l.line[at:next]
@@ -167,8 +167,8 @@ func (l *scanner) token(at, next int) {
 	}
 }
 
-// display returns the message for people: up to the end of the phrase, and further if little was
-// omitted.
+// display returns the message for people: up to the end of the phrase, and further if at most one part of
+// the rest is private.
 func display(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
@@ -248,7 +248,7 @@ func classifyWord(token string, public map[string]bool) wordKind {
 	}
 }
 
-// ordinary classifies a word by its parts.
+// ordinary returns plain if all parts of a word are public, otherwise private.
 func ordinary(parts []string) wordKind {
 	if slices.ContainsFunc(parts, func(p string) bool { return !wordList("vocabulary")[p] }) {
 		return private

@@ -23,7 +23,7 @@ type model struct {
 func NewModel(o ClientOptions, p Prompts) Judge { return newModel(o, p) }
 
 func newModel(o ClientOptions, p Prompts) *model {
-	httpClient := *o.HTTP // redirects are not followed: sessions go only to the configured place
+	httpClient := *o.HTTP // follows no redirect: sessions go only to the configured URL
 	httpClient.Timeout = cmp.Or(httpClient.Timeout, 2*time.Minute)
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &httpClient
@@ -33,11 +33,11 @@ func newModel(o ClientOptions, p Prompts) *model {
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
-// Limits of the part of a run that a judge sees, and of its answer.
+// Limits of a session in a prompt, and of the answer.
 const (
-	maxShown    = 24 << 10
-	maxShownOne = 1500
-	maxLessons  = 3
+	maxShown    = 24 << 10 // bytes of a session
+	maxShownOne = 1500     // bytes of one part of a session
+	maxLessons  = 3        // lessons in an answer
 )
 
 type object = map[string]any
@@ -69,26 +69,26 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge, in the order of AIP-11: opinions about the lessons first, then the
-// outcome, then candidates.
-func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error) {
+// Judge implements Judge, in the order of AIP-11: a question about the injected lessons, then about the
+// outcome, then about candidates for lessons.
+func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
-	run := "<run>\n" + formatRun(s) + "\n</run>"
+	run := "<run>\n" + formatSession(s) + "\n</run>"
 	ask := func(prompt, user, name string, schema, out any) error {
 		u, err := m.client.call(ctx, prompt, user, name, schema, out)
 		j.Usage.add(u)
 		return err
 	}
-	if len(inForce) > 0 {
+	if len(injected) > 0 {
 		var got struct {
 			Lessons []struct{ Slug, Opinion string } `json:"lessons"`
 		}
-		if err := ask(m.prompts.Evaluate, headlines("The lessons:", inForce)+run, "opinions", opinionSchema(), &got); err != nil {
+		if err := ask(m.prompts.Evaluate, headlines("The lessons:", injected)+run, "opinions", opinionSchema(), &got); err != nil {
 			return j, err
 		}
 		j.Opinions = Opinions{}
 		for _, o := range got.Lessons {
-			known := slices.ContainsFunc(inForce, func(l *lesson.Lesson) bool { return l.Slug == o.Slug })
+			known := slices.ContainsFunc(injected, func(l *lesson.Lesson) bool { return l.Slug == o.Slug })
 			if known && slices.Contains(opinionWords(), o.Opinion) {
 				j.Opinions[o.Slug] = o.Opinion
 			}
@@ -118,7 +118,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	return j, nil
 }
 
-// headlines lists lessons for a judge, empty for none.
+// headlines returns a list of lessons for a judge, empty for none.
 func headlines(heading string, list []*lesson.Lesson) string {
 	if len(list) == 0 {
 		return ""
@@ -133,17 +133,17 @@ func headlines(heading string, list []*lesson.Lesson) string {
 
 // candidate is a lesson in the form of a model's answer.
 type candidate struct {
-	Title   string   `json:"title"`
-	Applies string   `json:"applies_when"`
-	Advice  []string `json:"advice"`
-	Errors  []string `json:"error_patterns"`
-	Words   []string `json:"keywords"`
-	Counter string   `json:"counter_example"`
-	SameAs  string   `json:"same_as"`
+	Title          string   `json:"title"`
+	Applies        string   `json:"applies_when"`
+	Advice         []string `json:"advice"`
+	Errors         []string `json:"error_patterns"`
+	Keywords       []string `json:"keywords"`
+	CounterExample string   `json:"counter_example"`
+	SameAs         string   `json:"same_as"`
 }
 
-// draftsOf returns at most three candidates of a run, and at most one, as a caution, of an
-// unresolved run. The slug is made here, because a model's slug could address another lesson.
+// draftsOf returns the drafts of at most three candidates, and of at most one for an unresolved session.
+// draftsOf makes the slugs, because a slug of the model could address another lesson.
 func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -157,7 +157,7 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	for _, c := range list {
 		d := Draft{
 			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: lessonOutcome,
-			Errors: triggers(distinctPhrases(c.Errors, 4)), Keywords: triggers(distinctPhrases(c.Words, 6)), CounterExample: oneLine(c.Counter, 400),
+			Errors: triggers(distinctPhrases(c.Errors, 4)), Keywords: triggers(distinctPhrases(c.Keywords, 6)), CounterExample: oneLine(c.CounterExample, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
 			if a = oneLine(a, 400); a != "" {
@@ -171,7 +171,7 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 		}
 		shown, _ := d.redacted()
 		d.Slug = slugOf(shown.Title)
-		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(c.Errors)+len(c.Words) == 0 || len(out) >= limit {
+		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(c.Errors)+len(c.Keywords) == 0 || len(out) >= limit {
 			continue
 		}
 		out = append(out, d)
@@ -197,14 +197,14 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// triggers returns the phrases that can be triggers: a phrase of words that any error has fires
-// everywhere, and a phrase with an id, a path or a host fires in one run. The bank refuses a draft
-// without a trigger.
+// triggers returns the phrases that can be triggers: a phrase of common words of errors matches
+// everywhere, and a phrase with an id, a path or a host matches in one session only. The bank refuses a
+// draft without a trigger.
 func triggers(list []string) (out []string) {
 	for _, p := range list {
 		general := wordList("vague").coverWords(p) || wordList("bland").coverWords(p)
 		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
-		if general && !foreign && strings.ContainsAny(p, letters) || isRunSpecific(p) {
+		if general && !foreign && strings.ContainsAny(p, letters) || isSessionSpecific(p) {
 			continue
 		}
 		out = append(out, p)
@@ -212,9 +212,9 @@ func triggers(list []string) (out []string) {
 	return out
 }
 
-// isRunSpecific reports whether a phrase contains data of one run: a person, a host, an absolute path,
+// isSessionSpecific reports whether a phrase contains data of one session: a person, a host, an absolute path,
 // or an id.
-func isRunSpecific(phrase string) bool {
+func isSessionSpecific(phrase string) bool {
 	plain := lesson.Plain(phrase)
 	return len(personsIn(phrase, false)) > 0 || address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
@@ -222,7 +222,7 @@ func isRunSpecific(phrase string) bool {
 	})
 }
 
-// cutMiddle cuts a text in its middle.
+// cutMiddle removes the middle of a text of more than n bytes.
 func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s

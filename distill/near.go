@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxNear is the maximum number of existing lessons in a question to the judge.
+// maxNear is the maximum number of similar existing lessons in a question to the judge.
 const maxNear = 8
 
 // similarLessons returns the lessons of the tenant with the most words in common with a session, so that a
@@ -59,11 +59,11 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	return out
 }
 
-// minCommon is the minimum number of words that a near lesson has in common with a session.
+// minCommon is the minimum number of words that a similar lesson has in common with a session.
 const minCommon = 2
 
-// captured holds the words of the user and the errors of one captured session, which triggers are tested
-// on.
+// captured holds the words of the user and the errors of one captured session. Triggers of a model are tested on
+// captured sessions.
 type captured struct {
 	id     session.ID
 	user   []string
@@ -75,7 +75,7 @@ const (
 	maxTraffic   = 400 // sessions
 	minTraffic   = 20  // minimum number of sessions for the decision that a trigger is too broad
 	minTriage    = 40  // minimum number of sessions for triage; a judge reads all sessions of a smaller store
-	maxFireShare = 0.2 // a trigger that fires in a larger share of the sessions is too broad
+	maxFireShare = 0.2 // a trigger that matches a larger share of the sessions is too broad
 )
 
 // readTraffic reads captured sessions of the tenant for testing the triggers of a model.
@@ -85,12 +85,12 @@ func (w *work) readTraffic(ctx context.Context) error {
 	}
 	err := w.Distiller.o.Source.EachSession(ctx, w.tenant, time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
 		if len(w.traffic) >= maxTraffic {
-			return errEnough
+			return errStopWalk
 		}
 		w.traffic = append(w.traffic, captured{id: r.ID})
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopWalk) {
 		return fmt.Errorf("distill: read the captured sessions: %w", err)
 	}
 	for i := range w.traffic {
@@ -118,8 +118,8 @@ func (c *captured) read(s *Session) {
 	}
 }
 
-// firesIn counts the captured sessions in which a trigger fires.
-func (w *work) firesIn(trigger lesson.Trigger) (n int) {
+// countMatches returns the number of captured sessions that a trigger matches.
+func (w *work) countMatches(trigger lesson.Trigger) (n int) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: trigger}})
 	for i := range w.traffic {
 		c := &w.traffic[i]
@@ -130,15 +130,15 @@ func (w *work) firesIn(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// overbroad removes the triggers of a model's draft that fire in too many captured sessions, and
+// dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions, and
 // returns the reason for refusing a draft without another trigger.
-func (w *work) overbroad(d *Draft) (why string) {
+func (w *work) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.traffic) < minTraffic {
 		return ""
 	}
 	test := func(list []string, trigger func(string) lesson.Trigger) []string {
 		return slices.DeleteFunc(list, func(p string) bool {
-			n := w.firesIn(trigger(p))
+			n := w.countMatches(trigger(p))
 			broad := float64(n) > maxFireShare*float64(len(w.traffic))
 			if broad {
 				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.traffic))

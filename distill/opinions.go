@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionNotes is the prefix of the keys of the tenant's notes with the sums of opinions, one per
+// opinionNotes is the prefix of the keys of the tenant's notes with the sums of opinions, one for each
 // text of a lesson. Sums are stored, because a report cannot read the marks of a million sessions.
 const opinionNotes = "opinion|"
 

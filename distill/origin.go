@@ -11,14 +11,14 @@ import (
 )
 
 // An advice is dictated if the words of one of its sentences occur together in tool output before
-// the agent or a person uses the words. Words are compared by their first letters, and letters
-// that look alike are equal. Phrases, not single words, decide: a file of ten pages holds most words of the language.
+// the agent or a person uses the words. Words are compared by their first letters, and letters that
+// look alike are equal. Single words do not decide, because a long file has most words of the language.
 
 // The limits of isDictated.
 const (
 	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
-	minForeignWords   = 3  // number of foreign words of a sentence that coincidence does not explain
-	minForeignInOrder = 2  // the number in an order ("always", "must"), or if most words of the sentence are foreign
+	minForeignWords   = 3  // foreign words of a sentence (used by no agent or person before) that coincidence does not explain
+	minForeignInOrder = 2  // foreign words in an order ("always", "must"), or if most words of the sentence are foreign
 	keyLetters        = 5  // letters by which words are compared: connect, connection
 )
 

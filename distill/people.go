@@ -10,17 +10,17 @@ import (
 
 // Kinds of lessons from people.
 const (
-	fixRefused   = "refused"   // a person did not let a command run
+	fixRefused   = "refused"   // a person rejected a command
 	fixCorrected = "corrected" // a person named the program to use instead
 	fixOption    = "option"    // a person named the option of a command
 )
 
-// personSightings returns the refusals and corrections of people. The words of a person are private; only
+// personOccurrences returns the rejections and corrections by people. The words of a person are private; only
 // commands are named.
-func (r *reading) personSightings() []*sighting {
-	var out []*sighting
+func (r *reading) personOccurrences() []*occurrence {
+	var out []*occurrence
 	add := func(c Case, f Fix) {
-		m := r.newSighting(c, seenError{})
+		m := r.newOccurrence(c, seenError{})
 		m.failure.MaxFailures = 1
 		m.addFix(f)
 		out = append(out, m)
@@ -36,7 +36,7 @@ func (r *reading) personSightings() []*sighting {
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
 	}
-	for _, t := range r.turns {
+	for _, t := range r.messages {
 		if t.before == 0 {
 			continue
 		}
@@ -47,8 +47,8 @@ func (r *reading) personSightings() []*sighting {
 	return out
 }
 
-// forcingOption returns an option that makes the command act without a check, such as --force. A person
-// most likely refused the command because of this option.
+// forcingOption returns an option that makes the command act without a check, such as --force; "" for none. A
+// person most likely rejected the command because of this option.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -67,8 +67,8 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// accepted returns the name of the command of the same program that succeeded within three steps after
-// the refused command in step i; "" for none. Commands that only show a state do not count.
+// accepted returns the name of a command of the same program that succeeded within three steps after
+// the rejected command in step i; "" for none. Commands that only show a state do not count.
 func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
@@ -100,12 +100,12 @@ func (r *reading) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 				continue
 			}
 			switch {
-			case before.program != after.program && after.runsTask() && !after.replaces(before, words):
+			case before.program != after.program && after.runsTask() && !after.isRequested(before, words):
 				// the name of the task may be private to the project
-			case before.program != after.program && replaces(t.words, before.program, after.program):
+			case before.program != after.program && namesReplacement(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
-			case j == t.before && before.program != after.program && after.replaces(before, words):
+			case j == t.before && before.program != after.program && after.isRequested(before, words):
 				name := after.program + " " + after.args[0]
 				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
@@ -120,9 +120,9 @@ func (r *reading) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// replaces reports whether one sentence of a person names a program to use and the program that it
+// namesReplacement reports whether one sentence of a person names a program to use and the program that it
 // replaces: "use pnpm, not npm", "pnpm instead of npm", "never npx, bun does that".
-func replaces(words, before, after string) bool {
+func namesReplacement(words, before, after string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
 		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"`", r) })
 		for i := range list {
@@ -150,9 +150,9 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// replaces reports whether a person requested the command in place of the previous one ("please
-// use make test"): both have the same word.
-func (c *command) replaces(before *command, words []string) bool {
+// isRequested reports whether a person requested the command in place of the command before ("please
+// use make test"): both have the same first argument.
+func (c *command) isRequested(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
 	}
@@ -178,8 +178,8 @@ func (c *command) namedIn(words []string, before *command) string {
 	return named
 }
 
-// takesValue reports whether a word follows the option that the previous command did not have: the
-// option makes no sense without the value, and the value is private.
+// takesValue reports whether the option is followed by a word that the previous command did not have: a value,
+// which is private, and without which the option makes no sense.
 func (c *command) takesValue(flag string, before *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
@@ -207,7 +207,7 @@ func (s *step) command() *command {
 	return nil
 }
 
-// triggersOf returns the words of a task that announce the use of a command.
+// triggersOf returns the phrases in a task that announce the use of a command.
 func triggersOf(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}
@@ -215,14 +215,14 @@ func triggersOf(c *command) []string {
 	return []string{c.program}
 }
 
-// wordsOf returns the words of a task that announce the use of a subcommand. The program's name
-// occurs in every task, so the subcommand is used if a person named the subcommand.
+// wordsOf returns the phrases in a task that announce the use of a command with an option. The name of the
+// program alone occurs in too many tasks, so the subcommand is used if a person named it.
 func (r *reading) wordsOf(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {
 		return triggersOf(c)
 	}
-	for _, t := range r.turns {
+	for _, t := range r.messages {
 		if namesParameter(strings.ToLower(t.words), sub) {
 			return []string{c.name(), sub}
 		}

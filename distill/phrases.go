@@ -17,9 +17,9 @@ const (
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for further phrases of a lesson. The sentences are from captured sessions and
-// resemble the lesson. A returned phrase is none of the lesson's triggers, does not consist of common
-// words, and has no id, path or host. The caller tests the phrases on captured sessions, and a person accepts them.
+// AskPhrases asks a model for further phrases that trigger a lesson. The sentences are from captured sessions
+// and resemble the lesson. No returned phrase is a trigger of the lesson, consists of common words, or has an
+// id, path or host. The caller tests the phrases on captured sessions, and a person accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`

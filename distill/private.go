@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope is the extent to which a lesson may hold words that are not public.
+// wordScope selects the words that are not public and that a lesson may have.
 type wordScope uint8
 
 const (
@@ -199,8 +199,8 @@ func (w rawWords) mayBePerson(i int) bool {
 	return pair || object || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons returns the words, in lower case, with which a session names persons in fields of calls and
-// results and in the headers of commits.
+// persons returns the names of persons, as words in lower case, in fields of the calls and results of a session
+// and in the headers of commits.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -251,10 +251,10 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// ofOneRun returns the reason why the words of a model's draft belong to one run: the name of a person, an
-// id, a commit, a path of one machine, or a host of a private network. The reason is empty if the draft has
-// no such word. The gate leaves other hosts and URLs to a person.
-func (d *Draft) ofOneRun(s *Session) string {
+// ofOneSession returns the reason why the words of a model's draft belong to one session: the name of a
+// person, an id, a commit, a path of one machine, or a host of a private network. The reason is empty if the
+// draft has no such word. The gate leaves other hosts and URLs to a person.
+func (d *Draft) ofOneSession(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()
 	for _, text := range list {

@@ -12,46 +12,46 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a hash of a key that is short enough to store a hundred of them in a note.
+// shortKey returns a hash of a key, short enough for a hundred hashes in one note.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// testTriggers tests the draft's error patterns: each must match the errors of its cases, unless the
-// pattern is another wording of a known failure, and must not match errors of other tools. Failing
-// patterns are removed; a draft without a trigger is dropped.
+// testTriggers removes the error kinds and patterns of the draft that match too many errors of other cases, and
+// the patterns that match no error of its cases, except other wordings of a known failure. testTriggers reports
+// whether the draft has a trigger left.
 func (w *work) testTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
 		own[c.Key] = true
 	}
-	fired := false
+	matched := false
 	d.Kinds = slices.DeleteFunc(d.Kinds, func(kind string) bool {
-		_, stray := w.fires(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
-		return stray
+		_, broad := w.matches(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
+		return broad
 	})
 	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
-		hit, stray := w.fires(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
-		fired = fired || hit
-		return stray || !hit && !d.isKnownFailure()
+		hit, broad := w.matches(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
+		matched = matched || hit
+		return broad || !hit && !d.isKnownFailure()
 	})
-	return fired && len(d.Errors) > 0 || len(d.Keywords) > 0
+	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
 // Limits of the errors of other cases that a trigger may match; the larger of both applies.
 const (
-	strayShare = 0.03 // share of the errors
-	strayFree  = 3    // number of errors
+	otherShare = 0.03 // share of the errors
+	otherFree  = 3    // number of errors
 )
 
-// fires reports whether a trigger matches the draft's own errors, as far as available, and whether
-// the trigger matches too many other errors.
-func (w *work) fires(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, astray bool) {
+// matches reports whether a trigger matches an error of the draft's cases, or no such error is available (hit), and
+// whether the trigger matches too many errors of other cases (broad). own has the keys of the draft's cases.
+func (w *work) matches(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, fired := map[bool]int{}, map[bool]int{} // by whether the error is the draft's own
+	tried, matched := map[bool]int{}, map[bool]int{} // number of errors, by whether the error is of the draft's cases
 	for key, texts := range w.errors {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -59,10 +59,10 @@ func (w *work) fires(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit
 		}
 		for _, e := range texts {
 			tried[own[key]]++
-			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
+			matched[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
 		}
 	}
-	return tried[true] == 0 || fired[true] > 0, float64(fired[false]) > max(strayFree, strayShare*float64(tried[false]))
+	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(otherFree, otherShare*float64(tried[false]))
 }
 
 // errFull is the error of a bank at its limit. The proposal is repeated later.
@@ -110,7 +110,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 
 // write proposes a new lesson to the bank, which checks and stores the lesson.
 func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
-	refs, err := w.sightings(ctx, l.Slug, d.Refs)
+	refs, err := w.addSightings(ctx, l.Slug, d.Refs)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var seen []Ref // sightings of this advice, not of a lesson with a similar name
+	var seen []Ref // sightings of this advice, not of other advice with a similar slug
 	if d.repeatsAdvice(old) {
 		seen = d.Refs
 	}
-	refs, err := w.sightings(ctx, old.Slug, seen)
+	refs, err := w.addSightings(ctx, old.Slug, seen)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	return nil
 }
 
-// replace puts a lesson's newer version into the book.
+// replace adds a lesson to the book, or replaces the lesson with its slug.
 func (w *work) replace(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
 		w.book = w.book.And(l)
@@ -190,9 +190,9 @@ func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// sightings returns the sessions of a lesson with the facts that show their independence, which the
-// lesson's file does not hold.
-func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
+// addSightings adds sessions to the note with the sightings of a lesson, and returns all of them. The note has the
+// run and the callers of each session, which show their independence; the lesson's file has the ids only.
+func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
 	data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, key)
@@ -211,8 +211,8 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith compares two lessons. The decision to keep two lessons separate is remembered, so that a
-// later wording does not merge them.
+// compareWith compares two lessons. A note records the decision to keep two lessons separate, so that a
+// later wording does not merge the two.
 func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (match, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

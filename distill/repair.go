@@ -14,7 +14,7 @@ const (
 	fixFewer   = "fewer"   // fewer values
 	fixAdded   = "added"   // one more parameter
 	fixRemoved = "removed" // one parameter fewer
-	fixLookup  = "lookup"  // a value that another tool returned
+	fixLookup  = "lookup"  // a value that another tool returned before
 	fixAsked   = "asked"   // a value that a person gave
 	fixTool    = "tool"    // another tool
 	fixCheck   = "check"   // no fix; a status call showed the reason
@@ -32,7 +32,7 @@ type Fix struct {
 	Kind  string `json:"kind"`
 	Param string `json:"param,omitempty"`
 	Other string `json:"other,omitempty"` // other tool, program or option
-	How   string `json:"how,omitempty"`   // the form
+	How   string `json:"how,omitempty"`   // variant of the kind: the form, unlinked, part, without, or the replaced option
 }
 
 // key identifies the fix.
@@ -48,7 +48,7 @@ const unlinked = "unlinked"
 // reach is the number of calls after a failure that are searched for a fix.
 const reach = 10
 
-// repair searches for the fix of the failed step i.
+// repair returns the fix of the failed step i.
 func (r *reading) repair(i int) (Fix, bool) {
 	s := &r.steps[i]
 	if s.shell != nil {
@@ -82,7 +82,7 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// repeatedCall returns the reason why the identical call worked later: a call in between, if any.
+// repeatedCall returns the fix by which the call of step i worked unchanged in step j: a call between both.
 func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -131,14 +131,14 @@ func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 			f.Param = p
 			return f, true
 		}
-	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
+	case len(d.added) == 2 && d.size() == 2 && !mayBePrivateName(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
 		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
-	case len(d.added) == 1 && !opaque(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
+	case len(d.added) == 1 && !mayBePrivateName(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
 		if f, ok := r.lookedUp(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
-	case len(d.removed) == 1 && d.size() == 1 && !opaque(d.removed[0]) && strings.Contains(errorText, strings.ToLower(d.removed[0])):
+	case len(d.removed) == 1 && d.size() == 1 && !mayBePrivateName(d.removed[0]) && strings.Contains(errorText, strings.ToLower(d.removed[0])):
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
@@ -149,8 +149,8 @@ func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// offersPart reports whether an error names the new part of a list or an object: a value that the refused call
-// did not hold.
+// offersPart reports whether an error contains the one new value of a list or an object, which the refused call did
+// not have.
 func offersPart(errorText string, from, to any) bool {
 	old := arguments{object: map[string]any{"": from}}
 	had := strings.ToLower(strings.Join(old.values(), "\n"))
@@ -170,7 +170,7 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// changedParameter returns the change of one parameter.
+// changedParameter returns the fix by the change of one parameter.
 func (r *reading) changedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
@@ -180,7 +180,7 @@ func (r *reading) changedParameter(s *step, param string, from, to any, lookups 
 	switch {
 	case isQuantity(from) && isQuantity(to) && wordList("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
-	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(afterEcho(body, strings.ToLower(a)), strings.ToLower(b)):
+	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutEcho(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
 	case offersPart(body, from, to):
 		return Fix{Kind: fixOffered}, true
@@ -218,15 +218,15 @@ func describesValue(show string) bool {
 	return false
 }
 
-// afterEcho returns the error without the repeated value of the call.
-func afterEcho(body, sent string) string {
+// withoutEcho returns the error without the first repetition of the value that the call sent.
+func withoutEcho(body, sent string) string {
 	if len(sent) < 3 {
 		return body
 	}
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookedUp reports whether the value, or every new part of the value, came from a look-up.
+// lookedUp returns the fix by a lookup, if the result of a lookup contains the value or every new part of the value.
 func (r *reading) lookedUp(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -267,7 +267,7 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp is the maximum length in bytes of a look-up whose words are compared one by one: a
+// maxLookedUp is the maximum length in bytes of a result whose words are compared one by one: a
 // longer text contains any word by chance.
 const maxLookedUp = 4 << 10
 
@@ -313,11 +313,10 @@ func wordAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// namedBetween reports whether a person named the value after step i and before step j, and not
-// before.
+// namedBetween reports whether a person first named the value after step i, and before step j.
 func (r *reading) namedBetween(value string, i, j int) bool {
 	low, named := strings.ToLower(value), false
-	for _, t := range r.turns {
+	for _, t := range r.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {
 			if t.before <= i {
 				return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// repairShell searches for the command that worked instead.
+// repairShell returns the fix of the failed command in step i.
 func (r *reading) repairShell(i int) (Fix, bool) {
 	s := &r.steps[i]
 	broken := s.blamedCommand()
@@ -31,7 +31,7 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 				hint = name
 				continue
 			}
-			if f, ok := compare(broken, c, s.text); ok {
+			if f, ok := compareCommands(broken, c, s.text); ok {
 				return f, true
 			}
 		}
@@ -56,8 +56,8 @@ func (c *command) runs(o *command) (by string, ok bool) {
 	return "", false
 }
 
-// sameCommand returns the reason why the identical command worked later: an installed package, a
-// command that the error demanded, a variable. Otherwise the environment changed, not the command.
+// sameCommand returns the fix by which the identical command worked later: an installed package, a
+// command that the error demanded, or a variable. ok is false if the reason is unknown.
 func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 	switch {
 	case hint != "":
@@ -109,10 +109,10 @@ func (s *step) blamedCommand() *command {
 	return s.shell.main()
 }
 
-// optionOf returns the one option that made the difference. values is the number of other words of
-// the working command. A short option with a value makes no sense without the value, which is
-// private. An omitted option is rarely explained by its error. An option that the error names may have another
-// name in this program.
+// optionOf returns the fix by the one option in which the commands differ. a and b are their options, values is
+// the number of other words that only the working command has. A short option with a value gives no fix,
+// because it makes no sense without the value, which is private. An option replaces another one only if the
+// error names the replaced option.
 func optionOf(from, to *command, a, b []string, values int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
@@ -144,9 +144,9 @@ func risky(f string) bool {
 	return wordList("risky options")[low] || wordList("risky words").within(low)
 }
 
-// compare returns the difference of another command for the same purpose. text is the error of the first
-// command.
-func compare(from, to *command, text string) (Fix, bool) {
+// compareCommands returns the fix by which the command to differs from the failed command from, if both serve the
+// same purpose. text is the error of from.
+func compareCommands(from, to *command, text string) (Fix, bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
 	both := countCommon(others, rest)

@@ -14,9 +14,9 @@ import (
 )
 
 // risk returns the reason why a person must read an advice before any agent gets the advice: a URL,
-// a host, an encoded text, or a command that fetches, installs, deletes, publishes or changes
-// permissions. Empty: there is none. Negations do not count: a list of verbs is not a parser, and to
-// wait costs little.
+// a host, an encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions
+// or turning a check off. The reason is empty without a risk. A negated verb counts as well, because a
+// list of verbs is not a parser, and waiting for a person costs little.
 func risk(advice string) string {
 	text := lesson.Plain(advice)
 	if what := address(text); what != "" {
@@ -28,8 +28,8 @@ func risk(advice string) string {
 	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";!?\n", r) }) {
 		tokens := commandWords(sentence)
 		for _, kind := range [...]struct {
-			words words
-			says  string
+			words  words
+			reason string
 		}{
 			{wordList("fetches"), "the advice fetches something or runs a program from elsewhere"},
 			{wordList("installs"), "the advice installs something"},
@@ -39,7 +39,7 @@ func risk(advice string) string {
 			{wordList("unchecked"), "the advice turns a check off"},
 		} {
 			if kind.words.names(tokens) {
-				return kind.says
+				return kind.reason
 			}
 		}
 		if wordList("adds").names(tokens) && wordList("kinds of packages").names(tokens) {
@@ -103,8 +103,8 @@ func address(text string) string {
 }
 
 // isHost reports whether a word names a host: a domain with a known or reserved top level, an IP
-// address, a name with a port, or a name after an @. A name of a file that people know, and a call
-// with parentheses, are not hosts. spelt: the dot was a word.
+// address, a name with a port, or a name after an @. The name of a known file, and a call with
+// parentheses, are not hosts. spelt reports that the dot was written as a word.
 func isHost(word string, spelt bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
@@ -138,7 +138,7 @@ func isHost(word string, spelt bool) bool {
 	return known || strings.Contains(suffix, ".") || wordList("top levels")[labels[len(labels)-1]]
 }
 
-// isFile reports whether people know the word as the name of a file.
+// isFile reports whether the word is the name of a known file.
 func isFile(word string) bool { return wordList("known files")[word] }
 
 // encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal

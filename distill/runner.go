@@ -21,7 +21,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes stores the distiller's state: sessions read, known kinds of failures, and claims.
+// Notes stores the distiller's state: marks of sessions, cases, opinions, support of lessons, and claims.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -52,18 +52,18 @@ type Options struct {
 	Now      func() time.Time
 	Owner    string // unique among processes
 	Budget   Budget
-	Parallel int // sessions that a judge reads in parallel; 0: one
-	Progress func(read int)
+	Parallel int                             // sessions that a judge reads in parallel; 0: one
+	Progress func(read int)                  // receives the number of further sessions that were read; may be nil
 	Failed   func(session string, err error) // receives the error of one session; may be nil
 }
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
 	Tenant  string   // empty: all tenants
-	Tenants []string // read these tenants alone, unless Tenant is set; nil: all tenants
+	Tenants []string // read these tenants only, unless Tenant is set; nil: all tenants
 	Since   time.Time
 	Settled bool // read closed sessions only
-	Triage  bool // ask a judge only about sessions with a sign of trouble, or with lessons
+	Triage  bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
 }
 
 const (
@@ -71,7 +71,7 @@ const (
 	batch    = 64              // number of read sessions after which the notes are written
 )
 
-// Distiller makes lessons from sessions. A Distiller starts no goroutine by itself.
+// Distiller makes lessons from sessions. A Distiller starts goroutines only within Once, which waits for them.
 type Distiller struct{ o Options }
 
 // New makes a distiller.
@@ -83,7 +83,7 @@ func New(o Options) *Distiller {
 }
 
 // Once reads the new sessions of every selected tenant, and proposes lessons. An error of one
-// session does not stop others. The returned error is an error of the store, the bank or the
+// session does not stop the run. The returned error is an error of the store, the bank, the judge or the
 // context.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
@@ -137,11 +137,11 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judgeCtx, r) })
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopWalk) {
 		stop()
 	}
 	err = w.drain(judgeCtx, err)
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopWalk) {
 		return errors.Join(fmt.Errorf("distill: %w", err), w.flush(context.WithoutCancel(ctx)))
 	}
 	if err := w.flush(ctx); err != nil {
@@ -153,5 +153,5 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 	return w.proposeGrown(ctx)
 }
 
-// errEnough ends a walk over sessions when the budget is spent.
-var errEnough = errors.New("the budget is spent")
+// errStopWalk ends a walk over sessions early: the budget is spent, the bank is full, or enough sessions are read.
+var errStopWalk = errors.New("no further session is read")

@@ -31,11 +31,11 @@ func (r Ref) independentOf(o Ref) bool {
 
 // Session is one conversation in the form that the distiller reads.
 type Session struct {
-	ID      string
-	Content sample.Session
-	InForce []string         // slugs of the lessons that were injected
-	arms    []trial.Arm      // arms of these lessons
-	Near    []*lesson.Lesson // existing lessons about similar words and errors, for a judge
+	ID       string
+	Content  sample.Session
+	Injected []string         // slugs of the lessons that were injected
+	arms     []trial.Arm      // arms of these lessons
+	Near     []*lesson.Lesson // existing lessons about similar words and errors, for a judge
 }
 
 // run returns the name of the session's run.
@@ -46,11 +46,11 @@ func (s *Session) run() string {
 	return ""
 }
 
-// maxCallers is the maximum number of callers that are noted of one session.
+// maxCallers is the maximum number of callers in the Ref of one session.
 const maxCallers = 4
 
-// callers returns the callers of the session whose requests the upstream accepted: anyone can send a
-// request with an invented credential.
+// callers returns the callers of the session's requests that the upstream accepted, because anyone can send
+// a request with an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -92,14 +92,14 @@ func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
 type userMessage struct {
 	words   string
 	opinion detect.Opinion
-	before  int // number of steps before the turn
+	before  int // number of steps before the message
 }
 
-// reading is a session laid out for the rules.
+// reading is a session in the form that the rules read.
 type reading struct {
 	ref      Ref
 	steps    []step
-	turns    []userMessage
+	messages []userMessage
 	orgWords bool // a lesson may use the words of the organisation
 }
 
@@ -129,7 +129,7 @@ func prepare(s *Session, orgWords bool) *reading {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // an agent that only calls tools: the person's words refer to these calls
 				}
-				r.turns = append(r.turns, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}
 	}

@@ -15,10 +15,10 @@ type command struct {
 	program  string
 	args     []string
 	env      []string // names of its environment variables
-	orgWords bool     // names of the organisation may be named in a lesson
+	orgWords bool     // a lesson may name programs, packages and variables of the organisation
 }
 
-// maxLine is the maximum length of a parsed command line in bytes; a longer line contains a file.
+// maxLine is the maximum length of a parsed command line in bytes; a longer line most likely contains a file.
 const maxLine = 2000
 
 // shellOf parses a tool call as a command line; nil for other calls and for lines without a
@@ -106,7 +106,7 @@ func (c *command) maySet(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
 }
 
-// packages returns the packages of an install if a lesson may name all of them.
+// packages returns the packages in the arguments of an install command, if a lesson may name all of them.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -121,8 +121,9 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installs reports whether the command installs packages.
-func (c *command) installs() (string, bool) {
+// installs returns the install command, with its packages if a lesson may name all of them. ok is false for
+// another command.
+func (c *command) installs() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
 	}

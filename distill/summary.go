@@ -11,14 +11,14 @@ import (
 
 // Summary is the result of a run.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions that were read
+	Read           int            `json:"read"`      // sessions that were checked for new content
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // no sign of trouble: the judge was not asked
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, which the judge was not asked about
 	Failed         int            `json:"failed"`               // sessions with an error
 	Candidates     int            `json:"candidates"`           // drafted lessons
 	Proposed       int            `json:"proposed"`
-	Merged         int            `json:"merged"`  // equal to existing lessons, which got their sessions as evidence
+	Merged         int            `json:"merged"`  // drafts equal to existing lessons, which got the sessions as evidence
 	Refused        map[string]int `json:"refused"` // by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"` // opinions about lessons
@@ -58,7 +58,7 @@ func (s *Summary) add(d *Draft, state string) {
 	s.addDraft(shown)
 }
 
-// refuse counts a refusal. The reason of a draft with a secret names the kind of the secret alone,
+// refuse counts a refusal. The reason of a draft with a secret names the kind of the secret only,
 // because the message may quote a part of the secret.
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redacted()
@@ -79,8 +79,8 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redacted returns a draft for people and programs: a model may repeat a secret of a session. A value
-// that one text shows to be a secret is replaced in all texts. kinds are the kinds of secrets and
+// redacted returns a draft without secrets and personal data, which a model may repeat from a session. A value
+// that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of secrets and
 // personal data in the draft.
 func (d *Draft) redacted() (shown Draft, kinds []string) {
 	r := redact.New(true)
@@ -130,7 +130,7 @@ func replacements(text, clean string) (pairs []string) {
 	return pairs
 }
 
-// redacted returns a text of a judge for logs and errors.
+// redacted returns a text without secrets and personal data.
 func redacted(text string) string { return redact.New(true).Text(text) }
 
 // judgeError is an error with text of a judge, which Error redacts.

@@ -22,8 +22,8 @@ type counting struct{ ids []string }
 
 func (*counting) Name() string { return "counting" }
 
-func (c *counting) Judge(_ context.Context, s *distill.Session, inForce []*lesson.Lesson) (distill.Judgement, error) {
-	c.ids = append(c.ids, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Content.Exchanges[0].Agent, " with ", len(inForce)))
+func (c *counting) Judge(_ context.Context, s *distill.Session, injected []*lesson.Lesson) (distill.Judgement, error) {
+	c.ids = append(c.ids, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Content.Exchanges[0].Agent, " with ", len(injected)))
 	return distill.Judgement{Usage: distill.Usage{Input: 10, Output: 5}}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-// part is one line of the text of a run for a judge.
+// part is one message, call, result or rating in the text of a session for a judge.
 type part struct {
 	text    string
 	trouble bool // a failed call, a refusal, or a person's correction
@@ -30,8 +30,8 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score of a rating that is no sign of trouble.
 const goodRating = 0.5
 
-// parts lays a session out for a judge: no system messages, without precept's blocks, long texts cut
-// in the middle.
+// parts returns the parts of a session for a judge, without system messages and precept's blocks, and with
+// long texts cut in the middle.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -60,9 +60,9 @@ func (s *Session) parts() (out []part) {
 	return out
 }
 
-// formatRun returns the text of a run for a judge. Of a long run the judge gets the first words, the
-// places around the detector's findings, and the end.
-func formatRun(s *Session) string {
+// formatSession returns the text of a session for a judge. A long session is reduced to its first and last
+// parts and the parts around signs of trouble.
+func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {
 		r := s.Content.Ratings[len(s.Content.Ratings)-1]
@@ -90,10 +90,10 @@ func formatRun(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts selects the parts of a long run within maxShown bytes: the first and the last parts,
-// then rings of growing size around each finding.
+// chooseParts selects parts of a long session within maxShown bytes: the first part and the last three,
+// then the parts around each sign of trouble, the nearest first.
 func chooseParts(parts []part) map[int]bool {
-	const maxParts = 8 // parts around a finding
+	const maxDistance = 8 // parts before and after a sign of trouble
 	shown, left := map[int]bool{}, maxShown
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > left {
@@ -105,11 +105,11 @@ func chooseParts(parts []part) map[int]bool {
 	for i := range 3 {
 		show(len(parts) - 1 - i)
 	}
-	for ring := range maxParts {
+	for distance := range maxDistance {
 		for i := range parts {
 			if parts[i].trouble {
-				show(i - ring)
-				show(i + ring)
+				show(i - distance)
+				show(i + distance)
 			}
 		}
 	}

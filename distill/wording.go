@@ -56,7 +56,7 @@ func embedded[T any](text []byte) (v T) {
 	return v
 }
 
-// variant returns the particular form of the group's fix, empty for none.
+// variant returns the variant of the group's fix in drafts.json, empty for none.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -76,7 +76,7 @@ func (g *group) variant() string {
 	return ""
 }
 
-// draft words the lesson of a group.
+// draft returns the lesson of a group in the sentences of its kind of fix.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	says, tools := g.quotedErrors(), g.tools()
@@ -115,8 +115,8 @@ func (g *group) draft() (Draft, bool) {
 // maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// finish adds the triggers of the lesson. A phrase that would match many other errors is used only
-// together with its tool.
+// finish adds the triggers of the lesson. A phrase of common words is left out for a command, whose lesson has
+// no tool as a further condition.
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
@@ -135,7 +135,7 @@ func (g *group) finish(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf makes a slug of a text: the letters and digits of at most 72 bytes, whole words.
+// slugOf returns a slug of the letters and digits of a text, cut at a word to at most 72 bytes.
 func slugOf(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Hyphenated(text, len(text))

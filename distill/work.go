@@ -19,14 +19,14 @@ import (
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
-	orgWords      bool // the store has one tenant: a lesson may use the own words of the tenant
+	orgWords      bool // the store has one tenant: a lesson may use words of the organisation
 	summary       *Summary
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases         map[string]*Case
-	changed       map[string]*Case // changed since the last write
-	errors        map[string][]seenError
-	marks         map[session.ID][]byte
+	changed       map[string]*Case       // changed since the last write
+	errors        map[string][]seenError // errors by case, for testing the triggers of drafts
+	marks         map[session.ID][]byte  // encoded marks that are not written yet
 	opinionSums   opinionSums
 	support       map[string]support // changed since the last write, by lesson
 	judging       judging
@@ -40,11 +40,11 @@ type judging struct {
 	lastError error // most recent error of the judge
 }
 
-// mark is the note about a session that was read, per kind of judge.
+// mark is the note about a session that one kind of judge has read.
 type mark struct {
 	Hash     string    `json:"hash"`
-	Seen     int64     `json:"seen"`            // microseconds: a session without a later request has nothing new
-	Cases    []string  `json:"cases,omitempty"` // cases that the session contributed to
+	Seen     int64     `json:"seen"`            // time of the newest request in microseconds
+	Cases    []string  `json:"cases,omitempty"` // short keys of the additions to cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`  // about the lessons of the session
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }
@@ -118,7 +118,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	switch {
 	case hash == last.Hash:
 		w.summary.Unchanged++
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.InForce) == 0 && !s.hasTrouble():
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
 		w.summary.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
@@ -153,8 +153,8 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
 		for _, l := range x.Lessons {
-			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
-				s.InForce = append(s.InForce, l.Slug)
+			if l.State == "injected" && !slices.Contains(s.Injected, l.Slug) {
+				s.Injected = append(s.Injected, l.Slug)
 				s.arms = append(s.arms, trial.Arm(l.Arm))
 			}
 		}
@@ -170,7 +170,7 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	return s, err
 }
 
-// applyRules reads a session by the rules. A panic affects only this session.
+// applyRules adds the failures and corrections of a session to the cases. A panic affects only this session.
 func (w *work) applyRules(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -179,7 +179,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}()
 	r := prepare(s, w.orgWords)
 	w.summary.Judged++
-	for _, c := range append(r.failures(), r.personSightings()...) {
+	for _, c := range append(r.failures(), r.personOccurrences()...) {
 		w.addToCase(&c.failure, m)
 		if len(w.errors[c.failure.Key]) < 3 && len(w.errors) < 4096 {
 			w.errors[c.failure.Key] = append(w.errors[c.failure.Key], c.testError)
@@ -187,8 +187,8 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// addToCase adds the contribution of a session to a case. A continued session counts once, and each new
-// part of the session counts once.
+// addToCase adds an occurrence in a session to its case. A continued session counts once, and each of its fixes
+// counts once.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -227,7 +227,7 @@ func (w *work) addToCase(c *Case, m *mark) {
 	}
 }
 
-// maxAdded limits the additions of one session.
+// maxAdded is the maximum number of additions of one session to cases and lessons.
 const maxAdded = 128
 
 // addOnce reports whether an addition of the session is new, and records the addition.
@@ -240,7 +240,7 @@ func (m *mark) addOnce(key string) bool {
 	return true
 }
 
-// maxCases limits the kinds of failures of a tenant, so that invented failures cannot fill the
+// maxCases is the maximum number of cases of a tenant, so that invented failures cannot fill the
 // store.
 const maxCases = 5000
 
@@ -305,7 +305,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		}
 		if d.Comparison.isIneffective() {
 			w.summary.addNotProposed(&d)
-			continue // the cases stay open: later sessions may decide otherwise
+			continue // the cases stay open: later sessions may change the comparison
 		}
 		w.summary.Candidates++
 		switch err := w.propose(ctx, &d); {

@@ -3,7 +3,7 @@
 //
 // Contract: Resolve pins the session and the unit of its result; the caller releases both. Call
 // Ended once for a result with a session. Resolve asks the backend at most once per kind of
-// question, within the look-up time of the store, and holds no lock meanwhile.
+// question, within the lookup time of the store, and holds no lock meanwhile.
 //
 // Hazard: a request in the session of another conversation mixes two experiments and empties the
 // provider's prompt cache. A request without a certain session gets a new session, and
