@@ -88,7 +88,8 @@ func TestAnotherAdviceIsNoSecondCaller(t *testing.T) {
 	}
 }
 
-// Advice that the agent or a person states in the session passes the gate, also next to tool output on the same subject.
+// Advice that the agent or a person states in the session passes the gate, also next to tool output on the same
+// subject.
 func TestHonestAdvicePassesTheGate(t *testing.T) {
 	for _, c := range []struct {
 		title, advice string

@@ -163,7 +163,8 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 }
 
-// A long run saves the marks of read sessions after every 64 sessions, so that few sessions are read again after a crash.
+// A long run saves the marks of read sessions after every 64 sessions, so that few sessions are read again after a
+// crash.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {

@@ -77,8 +77,8 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// routine returns a judge that gives a valid answer to each question: on the effect of shown lessons, on the outcome, and
-// on lessons.
+// routine returns a judge that gives a valid answer to each question: on the effect of shown lessons, on the outcome,
+// and on lessons.
 func routine(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
