@@ -14,20 +14,20 @@ const maxRefs = 8
 // sessions and no other data of the sessions.
 type Case struct {
 	Key         string       `json:"key"`
-	Tool        string       `json:"tool"`
-	Shell       bool         `json:"shell,omitempty"`
-	Known       string       `json:"known,omitempty"` // slug of a known failure
-	Show        string       `json:"show,omitempty"`
-	Phrases     []string     `json:"phrases,omitempty"`
-	Terms       ownWords     `json:"terms,omitzero"`  // the message with the terms of the organisation
-	Names       ownWords     `json:"names,omitzero"`  // the message with terms and names
-	Kinds       []string     `json:"kinds,omitempty"` // kinds of the error
-	Sessions    int          `json:"sessions"`
-	Refs        []Ref        `json:"refs,omitempty"`
-	Repaired    int          `json:"mended,omitempty"` // sessions with a fix
-	Ended       int          `json:"ended,omitempty"`  // sessions in which the call worked later, for any reason
-	Once        int          `json:"once,omitempty"`   // sessions with one such failure
-	MaxFailures int          `json:"most,omitempty"`   // maximum number of failures in one session
+	Tool        string       `json:"tool"`              // tool, or program of a command
+	Shell       bool         `json:"shell,omitempty"`   // Tool is a program
+	Known       string       `json:"known,omitempty"`   // slug of a known failure
+	Show        string       `json:"show,omitempty"`    // error message for people
+	Phrases     []string     `json:"phrases,omitempty"` // phrases of the error, for triggers
+	Terms       ownWords     `json:"terms,omitzero"`    // the message with the terms of the organisation
+	Names       ownWords     `json:"names,omitzero"`    // the message with terms and names
+	Kinds       []string     `json:"kinds,omitempty"`   // kinds of the error
+	Sessions    int          `json:"sessions"`          // number of sessions with the failure
+	Refs        []Ref        `json:"refs,omitempty"`    // some of these sessions
+	Repaired    int          `json:"mended,omitempty"`  // sessions with a fix
+	Ended       int          `json:"ended,omitempty"`   // sessions in which the call worked later, for any reason
+	Once        int          `json:"once,omitempty"`    // sessions with one such failure
+	MaxFailures int          `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix `json:"fixes,omitempty"`
 	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
 }
@@ -58,7 +58,7 @@ type CountedFix struct {
 	Other    string `json:"other,omitempty"`
 	How      string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`
-	Failed   int    `json:"failed,omitempty"`   // sessions that tried the fix without success
+	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
 	Distinct int    `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
@@ -299,7 +299,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words that an error may repeat from the call.
+// callWords returns the words of the call. An error that repeats them has private words.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.values()

@@ -19,7 +19,7 @@ type ClientOptions struct {
 	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // without a Timeout, a request may take two minutes
+	HTTP  *http.Client // a client without a Timeout gets a Timeout of two minutes
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
@@ -42,7 +42,7 @@ const (
 	maxTries     = 5
 )
 
-// errStatus is a response other than a success.
+// errStatus is the error of a response with another status than 200.
 type errStatus struct {
 	code  int
 	body  string
@@ -55,8 +55,8 @@ func (e *errStatus) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errSetAside is the error of a session that the judge refuses for its content: too long, or filtered.
-// The session is set aside. Other sessions and later requests are not affected.
+// errSetAside is the error of a session that the judge refuses for its content: too long, or filtered. The
+// session is not judged again until its content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
 // refusesRequest reports whether the status blames the content of the request, and not the

@@ -70,7 +70,7 @@ func TestJudgeThatRefusesTemperatureIsAskedWithoutIt(t *testing.T) {
 	s := &server{replies: []reply{{400, "", `{"error":{"message":"Unsupported parameter: temperature"}}`}, phrasesReply("call the endpoint purchases")}}
 	got, err := askForPhrases(t, s)
 	if err != nil || len(got) != 1 || strings.Contains(s.bodies[1], "temperature") {
-		t.Errorf("got %q after %d requests, want 1 phrase and a second request without temperature: %v", got, len(s.bodies), err)
+		t.Errorf("AskPhrases returns the phrases %q and the error %v after %d requests, want 1 phrase, and a second request without temperature", got, err, len(s.bodies))
 	}
 }
 

@@ -31,7 +31,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	}}
 	sum, _, err := judged(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("got %d drafts, want %d, one for each answer: %v, %+v", len(sum.Drafts), len(advice), err, sum)
+		t.Fatalf("the run ends with %+v and the error %v, want %d drafts, one for each session", sum, err, len(advice))
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {

@@ -74,7 +74,7 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 		for _, sentence := range []string{w.Title, w.Advice} {
 			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(sentence), `.+`)
 			if !regexp.MustCompile(pattern).MatchString(got.String()) {
-				t.Errorf("no lesson has the wording %q of drafts.json: %s", kind, sentence)
+				t.Errorf("no lesson has the sentence %q of the wording %q in drafts.json, want one", sentence, kind)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 							t.Fatalf("turn %d of %d bytes has %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
-							t.Fatalf("the list of turn %d is not a prefix of the list of turn %d:\n%.600s\n%.600s", n-1, n, before, unclosed)
+							t.Fatalf("turn %d is at the upstream\n%.600s\nwant a body that begins with the body of turn %d\n%.600s", n, unclosed, n-1, before)
 						} else {
 							before = unclosed
 						}

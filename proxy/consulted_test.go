@@ -52,7 +52,7 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	one.countMatch([]string{"a", "b"})
 	tally.loseAnswer = true
 	if err := one.save(t.Context()); err == nil {
-		t.Fatal("save returns no error after a lost answer")
+		t.Fatal("save returns no error after a lost answer, want an error")
 	}
 	one.countMatch([]string{"a"})
 	tally.loseAnswer = false

@@ -131,7 +131,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	}
 	got := exchangesOf(t, r, "streams")
 	if len(got) != 3 {
-		t.Fatalf("got %d exchanges, want 3", len(got))
+		t.Fatalf("%d exchanges of the session are stored, want 3", len(got))
 	}
 	for i, x := range got {
 		want := sample.Reply{

@@ -53,7 +53,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf(`got %+v, want status 413, body "big" and a header X-Own`, s)
+					t.Errorf(`the client got %+v, want status 413, body "big" and a header X-Own`, s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
@@ -81,7 +81,7 @@ func TestRefusalsComeBeforeTheBody(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, k.head)
 			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf(`got %+v, want status %d, no interim answer and a body with "precept_error"`, s, k.status)
+				t.Errorf(`the client got %+v, want status %d, no interim answer and a body with "precept_error"`, s, k.status)
 			}
 		})
 	}
@@ -163,14 +163,14 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			}
 			lastByte := time.Now()
 			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(lastByte) != limit {
-				t.Errorf("%s: got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
+				t.Errorf("a stalled body to %s: the client got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
 			}
 			c = l.dial()
 			br = bufio.NewReader(c)
 			for range 3 {
 				_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
 				if s := readReply(br, "POST"); s.status != status {
-					t.Errorf("%s: got %+v, want status %d", path, s, status)
+					t.Errorf("a request to %s after an idle time: the client got %+v, want status %d", path, s, status)
 				}
 				time.Sleep(10 * limit)
 			}
@@ -221,7 +221,7 @@ func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
 		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
-			t.Errorf("got %+v, want status 401 or 413", s)
+			t.Errorf("the client got %+v, want status 401 or 413", s)
 		}
 		_ = c.Close()
 	}

@@ -31,7 +31,7 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("x"))
 		res, err := client(t).Do(req)
 		if err != nil {
-			t.Fatalf("%s: got %v, want no error", path, err)
+			t.Fatalf("the request to %s fails with %v, want a response", path, err)
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
@@ -40,7 +40,7 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
-		t.Errorf("got %v panics counted, want 2", n)
+		t.Errorf("%v panics of the step handler are counted, want 2", n)
 	}
 }
 

@@ -95,7 +95,7 @@ func (u *upstream) last(t *testing.T) seen {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.got) == 0 {
-		t.Fatal("the upstream got no request")
+		t.Fatal("the upstream got no request, want at least one")
 	}
 	return u.got[len(u.got)-1]
 }
@@ -236,19 +236,19 @@ func (r *rig) send(t *testing.T, method, path string, header http.Header, body s
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("read the answer: %v", err)
+		t.Fatalf("the body of the response cannot be read: %v", err)
 	}
 	return res, got
 }
 
 const chatPath = "/v1/chat/completions"
 
-// chat sends a chat request and expects a 200.
+// chat sends a request to the Chat API, and fails the test unless the status is 200.
 func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := r.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s, want 200", res.StatusCode, got)
+		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	return got
 }

@@ -54,7 +54,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 				const first = `{"messages":[{"role":"user","content":"do alpha"}`
 				injected[i] = sendTurn(i, first+`]}`)
 				if i < withSecondTurn && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
-					t.Errorf("the second turn of session %d has another decision than the first turn", i)
+					t.Errorf("the second turn of session %d has lesson one: %v, want %v as in the first turn", i, !injected[i], injected[i])
 				}
 			}
 		})

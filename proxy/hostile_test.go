@@ -83,7 +83,7 @@ func checkContained(t *testing.T, style string, a banktest.Attack, block string)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: the line %q has no prefix of precept", a.Name, line)
+			t.Errorf("%s: a line of the block is %q, want a prefix of precept", a.Name, line)
 		}
 	}
 	for what, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {

@@ -108,10 +108,10 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		}
 	}
 	if got := sendBody(beyond); got != beyond {
-		t.Error("a body beyond limits.inspect_bytes was changed")
+		t.Errorf("a body beyond limits.inspect_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(beyond))
 	}
 	if got := sendBody(within); got != within {
-		t.Error("a body beyond limits.inspect_total_bytes was changed")
+		t.Errorf("a body beyond limits.inspect_total_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(within))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
@@ -124,7 +124,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		t.Errorf("%d bytes of request bodies are in flight after all requests, want 0", n)
 	}
 	if got := sendBody(beyond); got != beyond {
-		t.Error("a body beyond limits.inspect_bytes was changed")
+		t.Errorf("a body beyond limits.inspect_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(beyond))
 	}
 	all.Wait()
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {

@@ -55,11 +55,11 @@ func checkShape(t *testing.T, path string, body []byte) {
 		Error *struct{ Type, Message, Code string }
 	}
 	if err := json.Unmarshal(body, &e); err != nil || e.Error == nil || e.Error.Type != "precept_error" || e.Error.Message == "" {
-		t.Errorf("%s: got %s, want an error of precept", path, body)
+		t.Errorf("%s: the answer is %s, want an error of the type precept_error with a message", path, body)
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: the error has the shape of another API: %s", path, body)
+		t.Errorf("%s: the error is %s, want the shape of errors of this API", path, body)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	}
 	all := spans()
 	if len(all) != 1 {
-		t.Fatalf("got %d spans, want 1", len(all))
+		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
 	s, got := all[0], values(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
@@ -147,7 +147,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	}
 	all := spans()
 	if len(all) != 1 {
-		t.Fatalf("got %d spans, want 1", len(all))
+		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {

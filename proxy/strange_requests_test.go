@@ -100,7 +100,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 			got := sendBytes(t, ours, method, bytes)
 			if k.part != "" {
 				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.part) {
-					t.Errorf(`got %+v, want status and body with %q`, got, k.part)
+					t.Errorf(`precept answered %+v, want a status and body with %q`, got, k.part)
 				}
 				return
 			}

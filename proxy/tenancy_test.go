@@ -172,7 +172,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 					task = "Build it anew."
 				}
 				if err := converse(t, r, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
-					t.Errorf("tenant %d: %v", i, err)
+					t.Errorf("the conversation of tenant %d fails: %v", i, err)
 				}
 			})
 		}
@@ -227,12 +227,12 @@ func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, tur
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if err != nil || res.StatusCode != 200 {
-			return fmt.Errorf("turn %d: %d %s %w", turn, res.StatusCode, b, err)
+			return fmt.Errorf("turn %d: got status %d, body %s and read error %w, want status 200", turn, res.StatusCode, b, err)
 		}
 		if got := res.Header.Get("Precept-Session"); session != "" && got != session {
 			return fmt.Errorf("turn %d is in session %s, want %s", turn, got, session)
 		} else if session = got; session == "" {
-			return fmt.Errorf("turn %d has no session", turn)
+			return fmt.Errorf("turn %d has no session, want one", turn)
 		}
 		a.next(callOf(t, b), "ls", fmt.Sprint("line ", turn))
 	}

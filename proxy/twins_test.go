@@ -98,7 +98,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 			}
 			up.mu.Unlock()
 			if len(distinct) != n || lessons != 3*n || loops != n {
-				t.Errorf("got %d sessions, want %d; %d lessons, want %d; %d warnings, want %d", len(distinct), n, lessons, 3*n, loops, n)
+				t.Errorf("the turns have %d different sessions, want %d; the upstream got %d lessons, want %d, and %d loop warnings, want %d", len(distinct), n, lessons, 3*n, loops, n)
 			}
 			m := r.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {

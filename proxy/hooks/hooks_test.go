@@ -219,7 +219,7 @@ func FuzzParse(f *testing.F) {
 			for _, service := range []hooks.Service{hooks.GitHub, hooks.GitLab} {
 				events, _, _ := hooks.Parse(service, http.Header{"X-Github-Event": {event}}, []byte(body))
 				if len(events) > 20 {
-					t.Errorf("got %d events, want at most 20", len(events))
+					t.Errorf("Parse returns %d events, want at most 20", len(events))
 				}
 				for i := range events {
 					for _, group := range events[i].Subjects {

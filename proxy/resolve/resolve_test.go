@@ -127,7 +127,7 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
 	if res.Session == nil {
-		c.t.Fatal("the request has no session")
+		c.t.Fatalf("the request has no session (side request: %q), want one", res.Side)
 	}
 	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
 	c.resolver.AddTurn(res.Session.Record, q)

@@ -324,7 +324,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	})
 	stop()
 	if len(c.spans) != 1 {
-		t.Fatalf("got %d spans, want 1", len(c.spans))
+		t.Fatalf("the collector got %d spans, want 1", len(c.spans))
 	}
 	got := attributes(c.spans[0].GetAttributes())
 	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
@@ -382,7 +382,7 @@ func TestFactsAreAttributes(t *testing.T) {
 			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
 			stop()
 			if len(col.spans) != 1 {
-				t.Fatalf("got %d spans, want 1", len(col.spans))
+				t.Fatalf("the collector got %d spans, want 1", len(col.spans))
 			}
 			if got := attributes(col.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
 				t.Errorf("the attributes are\n%v\nwant\n%v", got, c.want)
