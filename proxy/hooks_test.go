@@ -85,7 +85,6 @@ func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 	r.addWork(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
 	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
-
 		if res, body := r.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
 			t.Errorf("%s: got status %d, body %s, want status %d", path, res.StatusCode, body, want)
 		}
