@@ -48,7 +48,7 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 				return
 			}
 			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-				t.Errorf("got status %d, error %v, want no error and status 200", res.StatusCode, err)
+				t.Errorf("the answer: got status %d, read error %v, want status 200 and no error", res.StatusCode, err)
 			}
 			_ = res.Body.Close()
 		})
@@ -92,12 +92,12 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		_ = z.Close()
 		return b.String()
 	}
-	within, beyond := packed(3<<19), packed(3<<20) // of limits.inspect_bytes
+	within, beyond := packed(3<<19), packed(3<<20) // limits.inspect_bytes
 	var all sync.WaitGroup
 	sendBody := func(body string) string {
 		all.Go(func() {
 			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
-				t.Errorf("got status %d, want 200", res.StatusCode)
+				t.Errorf("the answer to a gzip body: got status %d, want 200", res.StatusCode)
 			}
 		})
 		return <-arrived

@@ -55,8 +55,18 @@ func callingModel() http.HandlerFunc {
 	}
 }
 
+// callOf returns the ID of the first tool call in a reply.
 func callOf(t *testing.T, reply []byte) string {
 	t.Helper()
+	id, err := findCall(reply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// findCall is callOf for goroutines, which must not end the test.
+func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
 			Message struct {
@@ -67,9 +77,9 @@ func callOf(t *testing.T, reply []byte) string {
 		}
 	}
 	if err := json.Unmarshal(reply, &r); err != nil || len(r.Choices) == 0 || len(r.Choices[0].Message.ToolCalls) == 0 {
-		t.Fatalf("the reply is %s, want a tool call", reply)
+		return "", fmt.Errorf("the reply is %s, want a tool call", reply)
 	}
-	return r.Choices[0].Message.ToolCalls[0].ID
+	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
 // listOfBody returns the raw list of a request body without its closing bracket.

@@ -226,15 +226,22 @@ func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, tur
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if err != nil || res.StatusCode != 200 {
-			return fmt.Errorf("turn %d: got status %d, body %s and read error %w, want status 200", turn, res.StatusCode, b, err)
+		if err != nil {
+			return fmt.Errorf("turn %d: the body cannot be read: %w", turn, err)
+		}
+		if res.StatusCode != 200 {
+			return fmt.Errorf("turn %d: got status %d, body %s, want status 200", turn, res.StatusCode, b)
 		}
 		if got := res.Header.Get("Precept-Session"); session != "" && got != session {
 			return fmt.Errorf("turn %d is in session %s, want %s", turn, got, session)
 		} else if session = got; session == "" {
 			return fmt.Errorf("turn %d has no session, want one", turn)
 		}
-		a.next(callOf(t, b), "ls", fmt.Sprint("line ", turn))
+		call, err := findCall(b)
+		if err != nil {
+			return fmt.Errorf("turn %d: %w", turn, err)
+		}
+		a.next(call, "ls", fmt.Sprint("line ", turn))
 	}
 	return nil
 }
