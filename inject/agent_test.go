@@ -39,12 +39,12 @@ func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, respon
 
 // entry is an item of a conversation, independent of the dialect.
 type entry struct {
-	kind    string // user, said, call, result
-	text    string // words, text, arguments, output
+	kind    string // user, answer, call, result
+	text    string // words of the user, text of the answer, arguments of the call, output of the result
 	id      string
 	failed  bool
-	number  int // of a user message
-	reminds bool
+	number  int  // of a user message: number among the user messages, from 1
+	reminds bool // a reminder of the agent precedes the words
 }
 
 // agent plays a conversation. The agent keeps its own history, without the inserted blocks.
@@ -63,10 +63,10 @@ func (a *agent) user(words string, reminds bool) {
 
 func (a *agent) addAnswer(text string) {
 	a.items++
-	a.history = append(a.history, entry{kind: "said", text: text, id: fmt.Sprintf("msg_%d", a.items)})
+	a.history = append(a.history, entry{kind: "answer", text: text, id: fmt.Sprintf("msg_%d", a.items)})
 }
 
-func (a *agent) calls1(cmd string) string {
+func (a *agent) addCall(cmd string) string {
 	a.calls++
 	id := fmt.Sprintf("call_%d", a.calls)
 	args, _ := json.Marshal(obj{"command": cmd})
@@ -99,7 +99,7 @@ func (a *agent) body() []byte {
 	case claude:
 		list = a.messages()
 	case responses, references:
-		list, key = a.items2(), "input"
+		list, key = a.responsesItems(), "input"
 	}
 	data, err := json.Marshal(obj{"model": "vendor/some-model-4-2", key: list, "tools": []obj{{
 		"type": "function", "name": "bash", "function": obj{"name": "bash"},
@@ -127,7 +127,7 @@ func (a *agent) chat() []obj {
 				content = append(parts, text(e.text))
 			}
 			list = append(list, obj{"role": "user", "content": content})
-		case "said":
+		case "answer":
 			list = append(list, obj{"role": "assistant", "content": e.text})
 		case "call":
 			var tc []obj
@@ -165,7 +165,7 @@ func (a *agent) messages() []obj {
 				add("user", text("<system-reminder>\nSome context.\n</system-reminder>"))
 			}
 			add("user", text(e.text))
-		case "said":
+		case "answer":
 			add("assistant", text(e.text))
 		case "call":
 			add("assistant", obj{"type": "tool_use", "id": e.id, "name": "bash", "input": json.RawMessage(e.text)})
@@ -184,13 +184,13 @@ func (a *agent) messages() []obj {
 	return list
 }
 
-func (a *agent) items2() []obj {
+func (a *agent) responsesItems() []obj {
 	list := []obj{{"type": "message", "role": "developer", "content": "You build things."}}
 	for i, e := range a.history {
 		switch e.kind {
 		case "user":
 			list = append(list, obj{"type": "message", "role": "user", "id": fmt.Sprint("msg_u", i), "content": []obj{{"type": "input_text", "text": e.text}}})
-		case "said":
+		case "answer":
 			if a.form == references {
 				list = append(list, obj{"type": "item_reference", "id": e.id})
 				continue
@@ -205,9 +205,9 @@ func (a *agent) items2() []obj {
 	return list
 }
 
-// seen returns the messages of a body as a prefix cache compares them: text parts joined, without
+// messagesOf returns the messages of a body as a prefix cache compares them: text parts joined, without
 // the parts that agents move.
-func seen(t tb, body []byte) []string {
+func messagesOf(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
 		Messages []obj
@@ -269,8 +269,8 @@ func joined(list []any) any {
 	return append(others, s.String())
 }
 
-// run is a session of one agent behind an injector.
-type run struct {
+// testSession is a session of one agent behind an injector.
+type testSession struct {
 	meaning []lesson.Resemblance // matches by meaning
 	t       tb
 	a       *agent
@@ -285,9 +285,9 @@ type run struct {
 	sent []string // messages of the newest request to the upstream
 }
 
-func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *run {
+func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *testSession {
 	id := session.KeyOf("default", session.SpaceName, name)
-	return &run{
+	return &testSession{
 		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.New(), now: noon,
 		claim: session.Claim{Agent: "coder"},
 		rec:   session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, noon),
@@ -296,13 +296,13 @@ func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *ru
 
 // send sends the history as the next turn, and checks that the previous request to the upstream is
 // a prefix of the new request.
-func (r *run) send() Plan {
+func (r *testSession) send() Plan {
 	r.t.Helper()
 	p := r.sendBody(r.a.body())
 	return p
 }
 
-func (r *run) sendBody(body []byte) Plan {
+func (r *testSession) sendBody(body []byte) Plan {
 	r.t.Helper()
 	before := r.sent
 	p := r.plan(body)
@@ -318,7 +318,7 @@ func (r *run) sendBody(body []byte) Plan {
 }
 
 // plan makes a turn without a comparison with the previous turn.
-func (r *run) plan(body []byte) Plan {
+func (r *testSession) plan(body []byte) Plan {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
 	req, err := wire.Parse(r.a.dialect(), body)
@@ -331,12 +331,12 @@ func (r *run) plan(body []byte) Plan {
 		r.t.Fatalf("%v", err)
 	}
 	if !addsOnly(body, r.body) {
-		r.t.Fatalf("more than an insertion\n%s\nwas\n%s", r.body, body)
+		r.t.Fatalf("the plan gives the body\n%s\nwant only insertions into\n%s", r.body, body)
 	}
 	if (p.Skip == "") != (len(p.Edits) > 0) {
 		r.t.Fatalf("the plan has the skip %q and %d edits, want a skip or edits", p.Skip, len(p.Edits))
 	}
-	r.sent = seen(r.t, r.body)
+	r.sent = messagesOf(r.t, r.body)
 	return p
 }
 
@@ -352,11 +352,11 @@ func addsOnly(body, more []byte) bool {
 	return true
 }
 
-// replied completes the turn.
-func (r *run) replied() { r.rec.AddReply(&wire.Reply{Complete: true}) }
+// replied ends the turn with a complete reply.
+func (r *testSession) replied() { r.rec.AddReply(&wire.Reply{Complete: true}) }
 
 // restart replaces the session with a copy that was decoded from its record, as in another process.
-func (r *run) restart() {
+func (r *testSession) restart() {
 	r.t.Helper()
 	row, err := r.rec.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
@@ -368,7 +368,7 @@ func (r *run) restart() {
 	r.restore(row.Data)
 }
 
-func (r *run) restore(data []byte) {
+func (r *testSession) restore(data []byte) {
 	r.t.Helper()
 	rec, err := session.Decode(r.rec.Identity.ID, data)
 	if err != nil {
@@ -378,7 +378,7 @@ func (r *run) restore(data []byte) {
 }
 
 // upstream returns all text of the newest request to the model, without JSON escapes.
-func (r *run) upstream() string { return strings.Join(r.sent, "\n") }
+func (r *testSession) upstream() string { return strings.Join(r.sent, "\n") }
 
 func book(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 

@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// turnsOf returns the first user message and a tool result of one conversation, in three dialects.
+// turnsOf returns the requests of two turns of a conversation in a dialect: the words of a user, and a tool
+// result.
 func turnsOf(d wire.Dialect) (words, result string) {
 	switch d {
 	case wire.Messages:
@@ -40,19 +41,19 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		words, result := turnsOf(d)
 		first := h.sendThrough(t, lesson.NewBook(nil), d, words)
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
-			t.Errorf("%s: the list of commands is not before the user's words:\n%s", d, first)
+			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user's words", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.sendThrough(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
-			t.Errorf("%s: a repeated turn is\n%s\nwant\n%s", d, again, first)
+			t.Errorf("%s: the retry of the first turn is\n%s\nwant\n%s\nand two waiting answers, got %d", d, again, first, len(h.rec.Mailbox.Answers))
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
-			t.Errorf("%s: the answers are not before the result:\n%s", d, second)
+			t.Errorf("%s: the second request is\n%s\nwant the hint once, both answers once before the result, and no waiting answer", d, second)
 		}
 		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {
-			t.Errorf("%s: the repeated turn is\n%s\nwant\n%s", d, third, second)
+			t.Errorf("%s: the retry of the second turn is\n%s\nwant\n%s", d, third, second)
 		}
 	}
 }
@@ -66,10 +67,10 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		got := h.sendThrough(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
-			t.Errorf("%q: got %s, want searched = %v and a text with `begin\"}]}`", pattern, got, strings.Contains(got, `"content":"Lessons from past experience:`))
+			t.Errorf("the pattern %q gives the request %s\nwant a block before the user's words: %v", pattern, got, searched)
 		}
 		if searched == (got == body) {
-			t.Errorf("%q: got %s, want searched other than %v", pattern, got, (got == body))
+			t.Errorf("the pattern %q gives the request %s\nwant a changed request: %v", pattern, got, searched)
 		}
 	}
 }
@@ -82,7 +83,7 @@ func TestTokensAreAQuarterOfTheBytes(t *testing.T) {
 		cfg := inject.Config{BudgetBytes: budget}
 		block := cfg.Block(l, &text, nil)
 		if shown, bytes := cfg.Present(l, &text, nil), len(inject.Part(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
-			t.Errorf("a budget of %d: %d tokens, want a quarter of %d bytes", budget, shown.Tokens, bytes)
+			t.Errorf("a budget of %d bytes: the lesson has %d tokens, want a quarter of its %d bytes", budget, shown.Tokens, bytes)
 		}
 		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {
 			t.Errorf("a budget of %d gives a block of %d bytes, want a block within the budget: %t", budget, len(block), fits)

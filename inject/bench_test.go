@@ -17,7 +17,7 @@ func BenchmarkPlan(b *testing.B) {
 		all = append(all, activeLesson(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("phrase number %d", i), "Look twice."))
 	}
 	for _, form := range []wireForm{plainChat, claude, responses} {
-		r := newRun(b, form, injectAll(), book(all...), "s")
+		r := newTestSession(b, form, injectAll(), book(all...), "s")
 		r.a.user("phrase number 7", false)
 		r.send()
 		r.replied()
@@ -27,7 +27,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Fatalf("the session has %d blocks, want 2", len(r.rec.Lessons.Blocks))
 		}
 		for i := range 130 {
-			id := r.a.calls1(fmt.Sprint("step ", i))
+			id := r.a.addCall(fmt.Sprint("step ", i))
 			r.a.result(id, strings.Repeat("one more line of what it said\n", 64), false)
 		}
 		r.replied()
@@ -50,7 +50,7 @@ func BenchmarkPlan(b *testing.B) {
 				r.restore(data)
 				b.StartTimer()
 				if p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now}); len(p.Edits) != 2 {
-					b.Fatalf("got %d, want 2", len(p.Edits))
+					b.Fatalf("the plan has %d edits, want 2", len(p.Edits))
 				}
 			}
 		})

@@ -75,14 +75,14 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 				first, second := newHop("a", style), newHop("b", inject.Advice)
 				one := first.sendThrough(t, chainBook("shared"), d, body)
 				if strings.Count(one, "[shared]") != 1 {
-					t.Fatalf("%s: the first inserts nothing: %s, want [shared] exactly once", d, one)
+					t.Fatalf("%s: the first precept sends %s, want [shared] once", d, one)
 				}
 				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
 					t.Errorf("%s, %s: the second precept sends\n%s\nwant the request of the first\n%s", d, style, two, one)
 				}
 				both := newHop("c", inject.Advice).sendThrough(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {
-					t.Errorf("%s, %s: the second precept sends, want each lesson once:\n%s", d, style, both)
+					t.Errorf("%s, %s: a second precept with another lesson sends\n%s\nwant [shared] and [own] once", d, style, both)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"` + words + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
-			t.Errorf("%s\nbecomes\n%s\nwant one block more", body, out)
+			t.Errorf("%s\nbecomes\n%s\nwant one more [shared]", body, out)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"go"},` + call("c1") + `,` + call("c2") + `]}`
 	one := newHop("a", inject.Advice).sendThrough(t, chainBook(), wire.Chat, body)
 	if strings.Count(one, "[LOOP DETECTED]") != 1 {
-		t.Fatalf("got %s, want [LOOP DETECTED] exactly once", one)
+		t.Fatalf("the first precept sends %s, want [LOOP DETECTED] once", one)
 	}
 	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
 		t.Errorf("the second precept warns again, want one warning:\n%s", two)

@@ -21,7 +21,8 @@ func similarBook(declaresLike bool) *lesson.Book {
 	return book(l).WithLikeness(traffic, 0.005)
 }
 
-func similar() Config {
+// injectByLikeness returns a configuration that injects matches by likeness as well.
+func injectByLikeness() Config {
 	c := injectAll()
 	c.Like = true
 	return c
@@ -30,7 +31,7 @@ func similar() Config {
 const similarWords = "why do stale entries stay in the cache?"
 
 func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
-	r := newRun(t, plainChat, similar(), similarBook(true), "s")
+	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
 	r.a.user(similarWords, false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
@@ -48,10 +49,10 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 }
 
 func TestExactMatchKeepsItsArm(t *testing.T) {
-	r := newRun(t, plainChat, similar(), similarBook(true), "s")
+	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
 	r.a.user("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
-		t.Errorf(`got %+v, want Injected = ["caches"] and Picks[0].Arm.Slug() = "caches"`, p)
+		t.Errorf("the plan is %+v, want the lesson caches injected with its plain arm", p)
 	}
 }
 
@@ -59,17 +60,17 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg          Config
 		declaresLike bool
-	}{"match.like is not on": {injectAll(), true}, "the lesson does not ask": {similar(), false}} {
-		r := newRun(t, plainChat, c.cfg, similarBook(c.declaresLike), "s")
+	}{"match.like is not on": {injectAll(), true}, "the lesson does not declare like": {injectByLikeness(), false}} {
+		r := newTestSession(t, plainChat, c.cfg, similarBook(c.declaresLike), "s")
 		r.a.user(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
-			t.Errorf("%s: got %+v, want empty Matched and empty Edits", name, p)
+			t.Errorf("%s: the plan is %+v, want no match and no edit", name, p)
 		}
 	}
 }
 
 func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
-	r := newRun(t, claude, similar(), similarBook(true), "s")
+	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
 	r.a.user("go", false)
 	if p := r.send(); len(p.Matched) != 0 {
 		t.Fatalf("the first turn has %+v, want no match", p)
@@ -79,17 +80,17 @@ func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
 	l, _ := r.book.Get("caches")
 	r.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
-		t.Errorf("got %+v, want caches~like injected", p)
+		t.Errorf("the second plan is %+v, want caches~like injected", p)
 	}
 }
 
 func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
-	r := newRun(t, claude, similar(), similarBook(true), "s")
+	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
 	r.a.user("go", false)
 	r.send()
 	r.replied()
 	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
-		t.Errorf(`got %+v, want Injected = ["caches~like"]`, p)
+		t.Errorf("the plan after the error is %+v, want caches~like injected", p)
 	}
 }

@@ -205,7 +205,7 @@ func TestCostIsLinear(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%d items take %v and %d items take %v, want a linear cost", n, small, times*n, large)
+			t.Errorf("%d items take %v and %d items take %v, want at most %d times as long", n, small, times*n, large, allowed)
 		})
 	}
 }

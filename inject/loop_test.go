@@ -16,7 +16,7 @@ const loopMark = "[LOOP DETECTED]"
 func TestLoopHasTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newRun(t, form, injectAll(), book(), "s")
+			r := newTestSession(t, form, injectAll(), book(), "s")
 			r.a.user("build", false)
 			r.send()
 			for i := range 5 {
@@ -28,7 +28,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 					t.Errorf("failure %d: the plan is %+v, want a loop at the second failure only", i+1, p)
 				}
 				if got, want := strings.Count(r.upstream(), loopMark), []int{0, 1, 1, 2, 2}[i]; got != want {
-					t.Errorf("failure %d: %d warnings upstream, want %d", i+1, got, want)
+					t.Errorf("failure %d: the request has %d warnings, want %d", i+1, got, want)
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
@@ -39,7 +39,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 }
 
 func TestLoopRetryCountsOnce(t *testing.T) {
-	r := newRun(t, claude, injectAll(), book(), "s")
+	r := newTestSession(t, claude, injectAll(), book(), "s")
 	r.a.user("build", false)
 	r.send()
 	for range 2 {
@@ -49,14 +49,14 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 	for range 3 {
 		if p := r.send(); p.Loops != 0 || len(p.Edits) != 1 {
-			t.Errorf("got %+v, want Loops = 0 and one entry in Edits", p)
+			t.Errorf("the plan of a retry is %+v, want no new loop and the one warning", p)
 		}
 	}
 }
 
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
-		r := newRun(t, form, injectAll(), book(), "s")
+		r := newTestSession(t, form, injectAll(), book(), "s")
 		r.a.user("build", false)
 		r.send()
 		r.replied()
@@ -67,7 +67,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
-			t.Errorf("%s: got %+v, want two entries in Edits, both of one item, and Edits[0].Text with the prefix %q", form, p.Edits, loopMark)
+			t.Errorf("%s: the edits are %+v, want two at one item, the first with the prefix %q", form, p.Edits, loopMark)
 			continue
 		}
 		r.replied()
@@ -75,7 +75,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("ls", "x", false)
 		again := r.send()
 		if fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: the repeated plan has the edits %+v, want %+v", form, again.Edits, p.Edits)
+			t.Errorf("%s: the next plan has the edits %+v, want %+v", form, again.Edits, p.Edits)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = c.epsilon, c.control
-			r := newRun(t, plainChat, cfg, book(), "s")
+			r := newTestSession(t, plainChat, cfg, book(), "s")
 			r.a.user("build", false)
 			r.send()
 			for i := range 4 {
@@ -100,7 +100,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure only", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("got %+v, want the second plan with one lesson in state %q", p.Lessons, c.state)
+					t.Errorf("the plan of the second failure has the lessons %+v, want one in the state %q", p.Lessons, c.state)
 				}
 			}
 		})
@@ -108,7 +108,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 }
 
 func TestLoopIsFoundInProviderHistory(t *testing.T) {
-	r := newRun(t, responses, injectAll(), book(), "s")
+	r := newTestSession(t, responses, injectAll(), book(), "s")
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
 		id := fmt.Sprint("call_", i)
@@ -126,12 +126,12 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 }
 
 func TestParallelLoopNamesTheFailingCall(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(), "s")
 	r.a.user("build", false)
 	r.send()
 	for range 2 {
 		r.replied()
-		bad, good := r.a.calls1("make"), r.a.calls1("cat x")
+		bad, good := r.a.addCall("make"), r.a.addCall("cat x")
 		r.a.result(bad, "Error: it failed\nExit code 2", true)
 		r.a.result(good, "text", false)
 		r.send()
@@ -143,6 +143,6 @@ func TestParallelLoopNamesTheFailingCall(t *testing.T) {
 		}
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
-		t.Errorf("got %v, want one entry in warned, warned[0] with `\"tool_call_id\":\"call_3\"` and warned[0] with \"make\"", warned)
+		t.Errorf("the messages with a warning are %v, want only the result of call_3, with the call make", warned)
 	}
 }

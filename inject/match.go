@@ -17,7 +17,7 @@ import (
 
 const (
 	maxMatched   = 128           // lessons that can match in one session
-	trialEpsilon = trial.Epsilon // holdout of a lesson in a trial
+	trialEpsilon = trial.Epsilon // share of withheld picks of a lesson in a trial
 )
 
 // spot is a place for a block of this turn.
@@ -109,7 +109,8 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 }
 
 // wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness, or
-// has a pick in the run: by likeness if the hit is exact, by an exact match if the hit is by likeness.
+// whether the session's unit has a pick of the lesson's other arm: the arm of likeness for an exact hit, the
+// arm of an exact match for a hit by likeness.
 func (w *work) wasMatched(h *lesson.Hit) (was bool) {
 	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {

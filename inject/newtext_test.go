@@ -15,7 +15,8 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkNewText is the cost of half a megabyte of new text: in a loop of calls, in one message, in one result.
+// BenchmarkNewText measures requests with half a megabyte of new text: in a loop of calls, in one message, in one
+// result.
 func BenchmarkNewText(b *testing.B) {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i) // and so on, as code goes\n\t}\n}\n"
 	q := func(s string) string { x, _ := json.Marshal(s); return string(x) }

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// aboutErrors teaches a lesson with an error trigger.
+// aboutErrors returns a lesson with an error pattern alone.
 func aboutErrors(slug, pattern string) *lesson.Lesson {
 	l := activeLesson(slug, "", "Look.")
 	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
@@ -17,19 +17,19 @@ func aboutErrors(slug, pattern string) *lesson.Lesson {
 }
 
 // outcomesAtClosing returns the outcomes of the pick of a slug as the closing of the session would find them.
-func (r *run) outcomesAtClosing(t *testing.T, slug string) trial.Watch {
+func (r *testSession) outcomesAtClosing(t *testing.T, slug string) trial.Watch {
 	t.Helper()
 	a := r.rec.Assignment.Clone()
 	a.Observe(r.rec.Thread.Tally)
 	p, ok := a.Pick(slug)
 	if !ok {
-		t.Fatalf("no pick of %s: %+v", slug, a)
+		t.Fatalf("the assignment is %+v, want a pick of %s", a, slug)
 	}
 	return p.Watch
 }
 
-// answered ends a turn with a reply of some tokens.
-func (r *run) answered(input, output int) {
+// answered ends a turn with a reply that used these numbers of tokens.
+func (r *testSession) answered(input, output int) {
 	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
 	r.rec.Active(r.now)
 }
@@ -42,7 +42,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 		for arm, epsilon := range []float64{0, 1} {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
-			r := newRun(t, form, cfg, book(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
+			r := newTestSession(t, form, cfg, book(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
 			r.a.user("build", false)
 			r.send()
 			r.answered(100, 10)
@@ -69,7 +69,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			r.send()
 			seen[arm] = r.outcomesAtClosing(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{1, 2, 0, 1, 4, 880, 12_000}; got != want {
-				t.Errorf("%s, arm %d: %v, want %v", form, arm, got, want)
+				t.Errorf("%s, epsilon %v: the outcomes after the pick are %v, want %v", form, epsilon, got, want)
 			}
 		}
 		if seen[0] != seen[1] {
@@ -80,7 +80,7 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 
 // A session that the upstream refuses is observed to its end. Otherwise the treated arm would look better.
 func TestRefusedSessionsAreObserved(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(aboutErrors("wait", "omega lock")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(aboutErrors("wait", "omega lock")), "s")
 	r.a.user("build", false)
 	r.send()
 	r.replied()
@@ -93,7 +93,7 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 		r.plan(r.a.body())
 	}
 	if w := r.outcomesAtClosing(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
-		t.Errorf("got %+v, want Recurred = true, After[trial.Errors] = 2 and After[trial.Loops] other than 0", w)
+		t.Errorf("the outcomes of the refused session are %+v, want a recurrence, 2 errors and a loop", w)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("plain", "omega", "Look."), distilled), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("plain", "omega", "Look."), distilled), "s")
 	r.a.user("omega", false)
 	r.send()
 	r.replied()

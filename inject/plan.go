@@ -59,7 +59,7 @@ type Plan struct {
 	Picks    []trial.Pick    // the new picks, with their coins
 	Cut      []string        // slugs of the arms of the sections in Cuts
 	Loops    int             // loops found now: warned of, or held back
-	Spent    bool            // matching was stopped by its budget
+	Spent    bool            // the matching stopped at its work limit, or the head is too long for the sections
 	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }
 
@@ -136,8 +136,8 @@ func (w *work) losesSection() (yes bool) {
 	return yes
 }
 
-// freezeFacts freezes the facts of a session before anything random; for a unit, the facts of its first
-// session.
+// freezeFacts stores category, model, tools and day of a session before its first coin; for a unit, those of its
+// first session.
 func (w *work) freezeFacts() {
 	w.withCoins(func(u *session.Record) {
 		first := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn

@@ -31,36 +31,36 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newRun(t, form, injectAll(), book(activeLesson("deploy", "deploy", "Ask first.")), "s")
+			r := newTestSession(t, form, injectAll(), book(activeLesson("deploy", "deploy", "Ask first.")), "s")
 			r.a.user("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
-				t.Fatalf(`got %+v, want Injected = ["deploy"], present(&p) = %q, empty Skip and one entry in Edits`, p, p.Injected)
+				t.Fatalf("the plan is %+v, want one edit with the lesson deploy and no skip", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
-				t.Errorf("got %+v, want Text = %q and Block = -1", got, want)
+				t.Errorf("the edit is %+v, want the text %q and the block -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf(`got %+v, want one entry in l, State = "injected", Propensity = 1 and Arm = %q`, l, string(p.Picks[0].Arm))
+				t.Errorf("the lessons of the plan are %+v, want one injected with propensity 1 and the arm %q", l, p.Picks[0].Arm)
 			}
 		})
 	}
 }
 
 func TestLessonFiresOncePerSession(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
 	r.a.addAnswer("ok")
 	r.a.user("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
-		t.Errorf(`got %+v, want empty Matched, one entry in Edits and present(&p) = ["deploy"]`, p)
+		t.Errorf("the second plan is %+v, want no match and one edit, the earlier block of deploy", p)
 	}
 }
 
 func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool results only
-	r := newRun(t, claude, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
+	r := newTestSession(t, claude, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	for i := range 10 {
@@ -74,7 +74,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 
 func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	b := book(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
-	r := newRun(t, claude, injectAll(), b, "s")
+	r := newTestSession(t, claude, injectAll(), b, "s")
 	r.a.user("go", false)
 	r.send()
 	r.replied()
@@ -82,7 +82,7 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	r.a.user("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
-		t.Fatalf(`got %+v, want two entries in Edits and Injected = ["on-error", "on-words"]`, p)
+		t.Fatalf("the plan is %+v, want two edits with the lessons on-error and on-words", p)
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
@@ -92,25 +92,25 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 }
 
 func TestParallelResultsKeepTheirPlaces(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("on-error", "omega", "y")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-error", "omega", "y")), "s")
 	r.a.user("go", false)
 	r.send()
 	r.replied()
-	one, two := r.a.calls1("a"), r.a.calls1("b")
+	one, two := r.a.addCall("a"), r.a.addCall("b")
 	r.a.result(one, "all is well", false)
 	r.a.result(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("got %+v, want one edit, of item 4", p.Edits)
+		t.Fatalf("the edits are %+v, want one, of item 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
-		t.Errorf("got %s, want \"on-error\" in the result of call_2 (item 4) and not in item 3", r.upstream())
+		t.Errorf("the request is %s, want on-error in the result of call_2 (item 4) and not in item 3", r.upstream())
 	}
 }
 
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := book(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
-	r := newRun(t, plainChat, injectAll(), b, "s")
+	r := newTestSession(t, plainChat, injectAll(), b, "s")
 	r.a.user("alpha", false)
 	r.a.addAnswer("ok")
 	r.a.user("beta", false)
@@ -121,7 +121,7 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 }
 
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(), "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("the skip is %q, want %q", p.Skip, SkipNoMatch)
@@ -136,7 +136,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 	r.a.user("hurry", false)
 	if p := r.send(); len(p.Edits) != 0 {
-		t.Errorf("more words: got edits %+v, want none", p)
+		t.Errorf("the plan of the next turn is %+v, want no edits", p)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 	for i := range 50 {
 		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
 	}
-	r := newRun(t, plainChat, injectAll(), book(all...), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(all...), "s")
 	for range 4 {
 		r.a.user("deploy", false)
 		r.send()
@@ -157,10 +157,10 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 		t.Errorf("the session has %d picks, want 3: a skipped pick must not be inserted later", n)
 	}
 	if n := len(r.rec.Lessons.Matched); n != 50 {
-		t.Errorf("%d matched, want 50", n)
+		t.Errorf("%d lessons are recorded as matched, want 50", n)
 	}
 	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
-		t.Errorf("only %d sentences in 2 KiB: the budget is not used", n)
+		t.Errorf("the request has %d sentences, want at least 30 in the budget of 2 KiB", n)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	for i := range 9 {
 		all = append(all, activeLesson(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
 	}
-	r := newRun(t, plainChat, injectAll(), book(all...), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(all...), "s")
 	for i := range 9 {
 		r.a.user(fmt.Sprint("word", i), false)
 		r.send()
@@ -177,7 +177,7 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Lessons.Blocks); n != 6 {
-		t.Errorf("%d blocks, want 2K", n)
+		t.Errorf("the session has %d blocks, want 6: twice K", n)
 	}
 }
 
@@ -185,34 +185,34 @@ func TestSkipReasonIsReported(t *testing.T) {
 	withheld, control, tight := injectAll(), injectAll(), injectAll()
 	withheld.Bandit.Epsilon, control.Bandit.Control, tight.BudgetBytes = 1, 1, 100
 	for _, c := range []struct {
-		name, storedTurnBody, want string
-		cfg                        Config
+		name, words, want string
+		cfg               Config
 	}{
 		{"nothing matches", "hello", SkipNoMatch, injectAll()},
-		{"a coin withheld it", "deploy", SkipWithheld, withheld},
+		{"a coin withheld the lesson", "deploy", SkipWithheld, withheld},
 		{"the session is control", "deploy", SkipControl, control},
-		{"it matched and does not fit", "deploy", SkipNotPicked, tight},
+		{"the lesson matched and does not fit", "deploy", SkipNotPicked, tight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, plainChat, c.cfg, book(activeLesson("a", "deploy", "x")), "s")
-			for range 2 { // the description of the first turn also holds in the next turn
-				r.a.user(c.storedTurnBody, false)
+			r := newTestSession(t, plainChat, c.cfg, book(activeLesson("a", "deploy", "x")), "s")
+			for range 2 { // the next turn has the same reason
+				r.a.user(c.words, false)
 				if p := r.send(); p.Skip != c.want {
 					t.Errorf("the skip is %q, want %q", p.Skip, c.want)
 				}
 				r.replied()
 				r.a.addAnswer("ok")
-				c.storedTurnBody = "go on"
+				c.words = "go on"
 			}
 		})
 	}
-	t.Run("the provider has it", func(t *testing.T) {
-		r := newRun(t, responses, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	t.Run("the provider has the block", func(t *testing.T) {
+		r := newTestSession(t, responses, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 		storedTurnBody := func(words string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
-			t.Fatalf("the plan has the skip %q, want an inserted warning", p.Skip)
+			t.Fatalf("the plan has the skip %q, want an inserted block", p.Skip)
 		}
 		r.replied()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
@@ -224,42 +224,42 @@ func TestSkipReasonIsReported(t *testing.T) {
 func TestWithheldKeepsItsSlot(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
-	r := newRun(t, plainChat, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
+	r := newTestSession(t, plainChat, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
 		t.Errorf("the plan is %+v with %d bytes charged, want a and b withheld, no edit and a charge", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
-		t.Errorf(`got %+v, want the lesson withheld with propensity 0`, p.Lessons)
+		t.Errorf("the lessons of the plan are %+v, want the first withheld with propensity 0", p.Lessons)
 	}
 }
 
 func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
-	r := newRun(t, plainChat, cfg, book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, cfg, book(activeLesson("a", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
-		t.Errorf(`got %+v, want skip %q, no edit, no pick and the lesson as "control"`, p, SkipControl)
+		t.Errorf(`the plan is %+v, want skip %q, no edit, no pick and the lesson as "control"`, p, SkipControl)
 	}
 }
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(), "s")
 	r.a.user("short", false)
 	r.send()
 	got := r.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
-		t.Errorf(`got %+v, want Category = "coder|some-model|s" and Day = %d`, got, trial.Day(noon))
+		t.Errorf(`the assignment is %+v, want the category "coder|some-model|s" and the day %d`, got, trial.Day(noon))
 	}
 	r.replied()
 	r.a.addAnswer("ok")
 	r.a.user(strings.Repeat("long ", 1000), false)
 	r.send()
 	if r.rec.Assignment.Category != got.Category {
-		t.Errorf("the category is %q, want %q", r.rec.Assignment.Category, got.Category)
+		t.Errorf("after the second turn the category is %q, want %q", r.rec.Assignment.Category, got.Category)
 	}
 }
 
@@ -275,23 +275,23 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 }
 
 func TestInjectOffSkipsTheRequest(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.claim.InjectOff = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
-		t.Errorf("got %+v, want Skip = %q and empty Edits", p, SkipOff)
+		t.Errorf("the plan is %+v, want skip %q and no edit", p, SkipOff)
 	}
 	r.claim.InjectOff = false
 	r.replied()
 	r.a.addAnswer("ok")
 	r.a.user("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("got %+v, want one edit, of item 3", p)
+		t.Errorf("the plan of the next turn is %+v, want one edit, of item 3", p)
 	}
 }
 
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.in.Refused(r.rec)
@@ -300,22 +300,23 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
-		t.Errorf("got %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick", p, SkipRefused)
+		t.Errorf("the plan is %+v and the assignment %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick",
+			p, r.rec.Assignment, SkipRefused)
 	}
 }
 
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.rec.Assignment.Excluded = true
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
-		t.Errorf("got %+v, want Skip = %q, empty Edits and empty Matched", p, SkipExcluded)
+		t.Errorf("the plan is %+v, want skip %q, no edit and no match", p, SkipExcluded)
 	}
 }
 
 // A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
@@ -328,13 +329,13 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 }
 
 func TestCompactionBringsLessonsBack(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
 	r.callOnce("make", "omega", true)
 	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf(`got %+v, want present(&p) = ["a", "b"]`, p)
+		t.Fatalf("the plan is %+v, want the blocks of a and b", p)
 	}
 	r.replied()
 	r.book = book(activeLesson("a", "deploy", "another text"))
@@ -344,7 +345,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.user("Go on.", false)
 	p := r.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
-		t.Fatalf(`got %+v, want present(&p) = ["a", "b"], two entries in Edits and empty Picks`, p)
+		t.Fatalf("the plan after the compaction is %+v, want two edits with a and b, and no new pick", p)
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
@@ -352,18 +353,18 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.upstream(), `  | x\n`) {
-		t.Errorf("not the text that the session was given:\n%s", r.upstream())
+		t.Errorf("the request is\n%s\nwant the earlier text x of lesson a", r.upstream())
 	}
 	r.replied()
 	r.callOnce("make", "x", false)
 	if p := r.send(); len(p.Edits) != 2 {
-		t.Errorf("got %+v, want two entries in Edits", p)
+		t.Errorf("the next plan is %+v, want the two blocks", p)
 	}
 	r.withinBounds(injectAll())
 }
 
 func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
 	r.replied()
@@ -379,44 +380,44 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.user("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("got %+v, want one edit, of item 1", p.Edits)
+		t.Errorf("the edits of the main agent are %+v, want one, of item 1", p.Edits)
 	}
 }
 
 func TestDeltaInsertsOnce(t *testing.T) {
 	cfg := injectAll()
-	r := newRun(t, responses, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	r := newTestSession(t, responses, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	delta := func(list string) []byte {
 		return []byte(`{"model":"m","previous_response_id":"resp_1","input":` + list + `}`)
 	}
 	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
 	if !slices.Equal(p.Injected, []string{"a"}) {
-		t.Fatalf(`got %+v, want Injected = ["a"]`, p)
+		t.Fatalf("the first plan is %+v, want lesson a injected", p)
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
-			t.Fatalf(`got %+v, want Kind = %v, one entry in Edits and present(&p) = ["b"]`, p, want)
+			t.Fatalf("the plan is %+v, want the kind %v and one edit with lesson b", p, want)
 		}
 		r.restart()
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
-			t.Fatalf("got %+v, want Kind = %v and one entry in Edits", p, want)
+			t.Fatalf("the plan is %+v, want the kind %v and one edit", p, want)
 		}
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
-		t.Fatalf("the provider has the text: got edits %+v, want none", p)
+		t.Fatalf("the plan of the next turn is %+v, want no edit: the provider has the blocks", p)
 	}
-	// A full list again, on a new connection: everything comes back.
+	// A full list needs both blocks again.
 	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf(`got %+v, want present(&p) = ["a", "b"]`, p)
+		t.Fatalf("the plan of a full list is %+v, want the blocks of a and b", p)
 	}
 }
 
@@ -427,17 +428,17 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 		better, worse float64
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
-		r := newRun(t, plainChat, injectAll(), book(l), "s")
+		r := newTestSession(t, plainChat, injectAll(), book(l), "s")
 		r.beliefs = published{bandit.New(), c.better, c.worse}
 		r.a.user("deploy", false)
 		r.send()
 		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
-			t.Errorf("%v against %v: caution %v, want %v", c.better, c.worse, got, c.want)
+			t.Errorf("%v sessions above expectation and %v below: caution %v, want %v", c.better, c.worse, got, c.want)
 		}
 	}
 	off := Config{NoCautions: true}.Present(l, book(l).Text(l), published{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
-		t.Errorf("with inject.cautions off the counts made a caution, want advice: %+v", off)
+		t.Errorf("with inject.cautions off the lesson is shown as %+v, want advice", off)
 	}
 }
 
@@ -451,18 +452,18 @@ func (p published) Published(trial.Arm) (better, worse float64) { return p.bette
 func TestTrialLessonNamesItsParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
-	r := newRun(t, plainChat, injectAll(), book(old, l), "s")
+	r := newTestSession(t, plainChat, injectAll(), book(old, l), "s")
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
-		t.Errorf(`got %+v, want Epsilon = trialEpsilon, Parent = %q and Arm.Slug() = "new"`, c, w.present(old).Arm)
+		t.Errorf("the action is %+v, want the slug new, epsilon %v and the parent %q", c, trialEpsilon, w.present(old).Arm)
 	}
 }
 
 func TestNoBookNoLessons(t *testing.T) {
-	r := newRun(t, plainChat, injectAll(), nil, "s")
+	r := newTestSession(t, plainChat, injectAll(), nil, "s")
 	r.a.user("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
-		t.Errorf("got %+v, want Skip = %q", p, SkipNoMatch)
+		t.Errorf("the plan without a book is %+v, want skip %q", p, SkipNoMatch)
 	}
 }

@@ -42,7 +42,7 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 			},
 		}
 		form := rapid.SampledFrom(forms()).Draw(t, "form")
-		r := newRun(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
+		r := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
 		words := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
 		r.a.user("do "+words.Draw(t, "words"), true)
@@ -54,7 +54,7 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 				r.callOnce(cmd.Draw(t, "cmd"), words.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
 			case "parallel":
 				r.replied()
-				a, b := r.a.calls1(cmd.Draw(t, "cmd")), r.a.calls1(cmd.Draw(t, "cmd"))
+				a, b := r.a.addCall(cmd.Draw(t, "cmd")), r.a.addCall(cmd.Draw(t, "cmd"))
 				r.a.result(a, "bash: "+words.Draw(t, "words")+": command not found\nExit code 127", true)
 				r.a.result(b, "ok", false)
 			case "user":
@@ -80,8 +80,8 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 	})
 }
 
-func (r *run) callOnce(cmd, word string, fails bool) {
-	id := r.a.calls1(cmd)
+func (r *testSession) callOnce(cmd, word string, fails bool) {
+	id := r.a.addCall(cmd)
 	out := "fine"
 	if fails {
 		out = "Error: " + word + " failed\nExit code 2"
@@ -90,7 +90,7 @@ func (r *run) callOnce(cmd, word string, fails bool) {
 }
 
 // withinBounds checks the limits of the lessons of a session.
-func (r *run) withinBounds(cfg Config) {
+func (r *testSession) withinBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0
 	for i := range r.rec.Lessons.Blocks {

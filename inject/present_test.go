@@ -38,7 +38,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 			l.Advice = fmt.Sprint("Number ", i, ". ") + long[:600+40*i]
 			list = append(list, l)
 		}
-		r := newRun(t, plainChat, injectAll(), book(list...), fmt.Sprint("s", n))
+		r := newTestSession(t, plainChat, injectAll(), book(list...), fmt.Sprint("s", n))
 		r.a.user("deploy", false)
 		p := r.send()
 		for _, e := range p.Edits {
@@ -51,7 +51,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("%s with %d other lessons:\n%s\nwant as alone:\n%s", slug, n, got, first[slug])
+					t.Errorf("%s with %d other lessons is\n%s\nwant the text as with fewer lessons\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}
@@ -61,7 +61,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 		}
 	}
 	if injected < 10 || missing == 0 {
-		t.Errorf("%d injections, %d times a lesson did not fit: the test needs more of both", injected, missing)
+		t.Errorf("%d injections, and %d plans with a lesson that did not fit; want at least 10 and 1", injected, missing)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 			t.Errorf("the arm is %q, want %q", got.Arm, want)
 		}
 		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
-			t.Errorf("got %+v of %q, want the arm of a with a caution only for a failed lesson", got, want)
+			t.Errorf("%q: the presentation is %+v, want the slug a, and a caution for a .caution arm or a lesson about a failure", want, got)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		t.Errorf("the text differs from testdata/%s: got\n%s\nwant\n%s", name, got, want)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
 	if got := Advice.block(l); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+		t.Errorf("the block of the lessons in another order is\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -86,13 +86,13 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {
-				t.Fatalf("the block is closed more than once:\n%s", block)
+				t.Fatalf("the block is\n%s\nwant exactly one closing line", block)
 			}
 			if strings.ContainsAny(block, "\r\v\f\u0085\u2028\u2029\u202e\u200b\x1b\x00") {
-				t.Fatalf("got %q, want no control character and no invisible character", block)
+				t.Fatalf("the block is %q, want no control or invisible character", block)
 			}
 			if !strings.HasSuffix(block, ".\n\n") && !strings.HasSuffix(block, "]\n\n") {
-				t.Fatalf("%q does not end with two line feeds", block)
+				t.Fatalf("the block is %q, want \".\" or \"]\" and two line feeds at the end", block)
 			}
 			if size := style.frame() + l.size(maxAdvice); len(block) > size {
 				t.Fatalf("the block has %d bytes, want at most the estimate of %d", len(block), size)
@@ -108,11 +108,11 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 			var want strings.Builder
 			l.write(&want, l.cut)
 			if got := Part(block, l.text.Slug); got != want.String() {
-				t.Errorf("%s: got %q, want %q", l.text.Slug, got, want.String())
+				t.Errorf("Part of %s is %q, want %q", l.text.Slug, got, want.String())
 			}
 		}
 		if got := Part(block, "no-such"); got != "" {
-			t.Errorf("Part returns %q for a missing lesson, want none", got)
+			t.Errorf("Part of a missing lesson is %q, want an empty text", got)
 		}
 	}
 }

@@ -58,11 +58,11 @@ type sectionRun struct {
 	unlearned bool
 }
 
-func newSectionRun(t *testing.T, name string, control float64, of *rules.Registry) *sectionRun {
+func newSectionRun(t *testing.T, name string, control float64, registry *rules.Registry) *sectionRun {
 	t.Helper()
 	id := session.KeyOf("default", session.SpaceName, name)
 	return &sectionRun{
-		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: of, now: noon,
+		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
 		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
 	}
 }
@@ -112,10 +112,10 @@ func cutBy(r *sectionRun) string {
 }
 
 func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
-	of := measured(t, testSection, style)
+	registry := measured(t, testSection, style)
 	prompts := map[string]int{}
 	for i := range 200 {
-		r := newSectionRun(t, fmt.Sprint(i), 0, of)
+		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
 		first, p := r.send(rulesFile, "a")
 		if len(p.Picks) != 2 || first != cutBy(r) {
 			t.Fatalf("session %d has the coins %+v, the cuts %v and the prompt %q; want 2 coins and the prompt of the cuts", i, p.Picks, p.Cuts, first)
@@ -132,16 +132,16 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 	}
 	for prompt, n := range prompts {
 		if n < 25 || len(prompts) != 4 {
-			t.Errorf("%d of 200 sessions, and %d prompts, want about 50 of 4 prompts: %q", n, len(prompts), prompt)
+			t.Errorf("%d of 200 sessions have the prompt %q, one of %d prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
 		}
 	}
 }
 
 // cutting returns a session that loses both sections.
-func cutting(t *testing.T, of *rules.Registry) *sectionRun {
+func cutting(t *testing.T, registry *rules.Registry) *sectionRun {
 	t.Helper()
 	for i := range 100 {
-		r := newSectionRun(t, fmt.Sprint(i), 0, of)
+		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
 		if _, p := r.send(rulesFile, "a"); len(p.Cut) == 2 {
 			return r
 		}
@@ -150,9 +150,9 @@ func cutting(t *testing.T, of *rules.Registry) *sectionRun {
 	return nil
 }
 
-func TestSectionsStayWhereTheyMust(t *testing.T) {
-	of := measured(t, testSection, style)
-	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, of) }
+func TestSectionsThatMayNotBeCutStay(t *testing.T) {
+	registry := measured(t, testSection, style)
+	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, registry) }
 	for _, c := range []struct {
 		name    string
 		run     func() *sectionRun
@@ -161,19 +161,19 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 	}{
 		{"the text occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
 		{"the text was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
-		{"the session is control", func() *sectionRun { return newSectionRun(t, "x", 1, of) }, rulesFile, 0},
+		{"the session is control", func() *sectionRun { return newSectionRun(t, "x", 1, registry) }, rulesFile, 0},
 		{"nothing is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
 		{"the session started before the measurement", func() *sectionRun {
 			r := fresh("x")
 			r.rec.Identity.Started = noon.Add(-time.Second)
 			return r
 		}, rulesFile, 0},
-		{"the client asked for it", func() *sectionRun {
-			r := cutting(t, of)
+		{"the client turned the cuts off", func() *sectionRun {
+			r := cutting(t, registry)
 			r.claim.RulesOff = true
 			return r
 		}, rulesFile, 2},
-		{"nothing is learned", func() *sectionRun {
+		{"the session is not learned from", func() *sectionRun {
 			r := fresh("x")
 			r.unlearned = true
 			return r
@@ -186,16 +186,16 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 		{"the head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
 		{"the sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
 		{"the upstream refused the cuts", func() *sectionRun {
-			r := cutting(t, of)
+			r := cutting(t, registry)
 			r.in.RefusedCuts(r.rec)
 			return r
 		}, rulesFile, 2},
 		{"the upstream refused the changed request", func() *sectionRun {
-			r := cutting(t, of)
+			r := cutting(t, registry)
 			r.in.Refused(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"the text occurs twice later", func() *sectionRun { return cutting(t, of) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"the text occurs twice later", func() *sectionRun { return cutting(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
@@ -206,10 +206,10 @@ func TestSectionsStayWhereTheyMust(t *testing.T) {
 }
 
 func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
-	of := measured(t, testSection, style)
+	registry := measured(t, testSection, style)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
-		one, two := newSectionRun(t, fmt.Sprint("one", i), 0, of), newSectionRun(t, fmt.Sprint("two", i), 0, of)
+		one, two := newSectionRun(t, fmt.Sprint("one", i), 0, registry), newSectionRun(t, fmt.Sprint("two", i), 0, registry)
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
@@ -219,22 +219,22 @@ func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
 }
 
 func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
-	of := measured(t, testSection, style)
-	r := cutting(t, of)
+	registry := measured(t, testSection, style)
+	r := cutting(t, registry)
 	before := cutBy(r)
-	for i := range of.Sections {
-		of.Sections[i].State = rules.Stopped
+	for i := range registry.Sections {
+		registry.Sections[i].State = rules.Stopped
 	}
 	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
-		t.Errorf("the prompt is %q, want %q", got, before)
+		t.Errorf("after the stop the prompt is %q, want %q", got, before)
 	}
-	if _, p := newSectionRun(t, "new", 0, of).send(rulesFile, "a"); len(p.Picks) != 0 {
+	if _, p := newSectionRun(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("a new session flips the coins %+v, want none", p.Picks)
 	}
 }
 
 func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
-	of := measured(t, testSection, style)
+	registry := measured(t, testSection, style)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
 	}
@@ -246,13 +246,13 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 		{"a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
 		{"a quotation after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
 	} {
-		_, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, user(c.text))
+		_, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, user(c.text))
 		if len(p.Picks) != c.coins {
-			t.Errorf("%s: %d coins, want %d", c.name, len(p.Picks), c.coins)
+			t.Errorf("%s: the plan has %d coins, want %d", c.name, len(p.Picks), c.coins)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
-	if _, p := newSectionRun(t, "x", 0, of).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
+	if _, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
 		t.Errorf("a message that continues a conversation has the coins %+v, want none", p.Picks)
 	}
 }
@@ -267,9 +267,9 @@ func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
 }
 
 func TestMeasuredSectionsTakeBothArmsOutOfTheComparisonOfLessons(t *testing.T) {
-	of := measured(t, testSection)
+	registry := measured(t, testSection)
 	for _, control := range []float64{0, 1} {
-		with, without := newSectionRun(t, "x", control, of), newSectionRun(t, "x", control, of)
+		with, without := newSectionRun(t, "x", control, registry), newSectionRun(t, "x", control, registry)
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {

@@ -48,10 +48,10 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 			t.Errorf("the warning is %q, want [LOOP DETECTED] at the start and [END LOOP DETECTED] at the end", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
-			t.Errorf("got %q, want one [LOOP DETECTED] and one [END LOOP DETECTED], and no other bracket", w)
+			t.Errorf("the warning is %q, want one [LOOP DETECTED] and one [END LOOP DETECTED], and no other bracket", w)
 		}
 		if len(w) > 1024 {
-			t.Errorf("got %d bytes, want at most 1024", len(w))
+			t.Errorf("the warning has %d bytes, want at most 1024", len(w))
 		}
 		for _, form := range []string{"<|", "|>", "INST]", "System:", "Assistant:", "</", "###"} {
 			if strings.Contains(w, form) {
@@ -70,7 +70,7 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 		args := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"a":"[\[\]A-Z \\n［】]{0,50}"\}`)).Draw(t, "args")
 		w := Warning(detect.Loop{Tool: tool, Args: args})
 		if strings.Count(w, "[") != 2 || strings.Count(w, "]") != 2 || strings.Count(w, "\n") != 4 {
-			t.Fatalf("got %q, want two brackets of each kind and four line ends", w)
+			t.Fatalf("the warning is %q, want two brackets of each kind and four line ends", w)
 		}
 		if w != Warning(detect.Loop{Tool: tool, Args: args}) {
 			t.Fatal("two calls of Warning differ, want equal texts")

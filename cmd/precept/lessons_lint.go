@@ -54,7 +54,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
 			}
-			checks.Backtest, answer.Sessions = run.Checks, run.Sessions()
+			checks.Backtest, answer.Sessions = run.Matches, run.Sessions()
 		}
 		answer.Findings = checks.Book(book)
 		for i := range answer.Findings {

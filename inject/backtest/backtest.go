@@ -28,7 +28,8 @@ type Session struct {
 	Reward       float64           // 0 to 1, if Rewarded
 }
 
-// Word is a phrase, an error kind or a tag of a lesson, with the number of sessions that contain the word.
+// Word is a phrase, a kind or a tag of a lesson, or in Near.Why a missing condition, with the number of
+// sessions in which it occurred.
 type Word struct {
 	Word     string `json:"word"`
 	Sessions int    `json:"sessions"`
@@ -40,14 +41,15 @@ type Result struct {
 	Sessions int         `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
 	Fired    int         `json:"fired"`    // sessions in which the lesson would have matched
 	Words    []Word      `json:"words"`
-	Silent   []string    `json:"silent"` // phrases, kinds and tags that occur in no session
+	Silent   []string    `json:"silent"` // phrases, kinds and tags by which the lesson matched in no session
 	Rewards  MeanRewards `json:"worth"`
 	Examples []string    `json:"examples"` // names of some sessions with a match
 	Near     Near        `json:"near_misses"`
 	Like     Like        `json:"likeness"`
 }
 
-// Near counts the sessions that contain a trigger of a lesson without a match.
+// Near counts the near misses of a lesson: sessions without a match, in which a trigger occurs but another
+// condition fails, or all words of a keyword occur but not the phrase.
 type Near struct {
 	Sessions int      `json:"sessions"`
 	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
@@ -56,7 +58,7 @@ type Near struct {
 
 // Like holds the sessions in which a lesson would have matched by likeness, without an exact match.
 type Like struct {
-	Captured int           `json:"captured"` // sessions behind the threshold; likeness is off below 200
+	Captured int           `json:"captured"` // captured sessions for the threshold; with less than 200 likeness is off
 	Injected bool          `json:"injected"` // false: the lesson is suggested, and never injected by likeness
 	Sessions int           `json:"sessions"`
 	Examples []LikeExample `json:"examples"` // the highest scores first
@@ -71,13 +73,12 @@ type LikeExample struct {
 	Threshold float64  `json:"threshold"`
 }
 
-// MeanRewards holds the mean rewards of the sessions with a match and of the other sessions, among
-// rewarded sessions; null for none.
+// MeanRewards holds the mean rewards of the sessions with a match and of the other sessions.
 type MeanRewards struct {
-	Fired         *float64 `json:"mean_fired"`
-	RewardedFired int      `json:"told_fired"`
-	Rest          *float64 `json:"mean_rest"`
-	RewardedRest  int      `json:"told_rest"`
+	Fired         *float64 `json:"mean_fired"` // null without a rewarded session
+	RewardedFired int      `json:"told_fired"` // number of rewarded sessions with a match
+	Rest          *float64 `json:"mean_rest"`  // null without a rewarded session
+	RewardedRest  int      `json:"told_rest"`  // number of rewarded sessions without a match
 }
 
 // maxExamples is the number of sessions that are named.
@@ -85,12 +86,12 @@ const maxExamples = 10
 
 // Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
 type Run struct {
-	book      *lesson.Book
-	like      likeness
-	tagger    *lesson.Tagger
-	counts    map[string]*count
-	scattered []scattered
-	seen      map[string]tally // added sessions by tenant; the sum of all tenants under ""
+	book     *lesson.Book
+	like     likeness
+	tagger   *lesson.Tagger
+	counts   map[string]*count  // by slug
+	keywords []multiWordKeyword // for near misses
+	seen     map[string]tally   // added sessions by tenant; the sum of all tenants under ""
 }
 
 // tally counts sessions, and sums the rewards of rewarded sessions.
@@ -114,11 +115,11 @@ func (t *tally) mean() *float64 {
 	return new(t.rewards / float64(t.rewarded))
 }
 
-// found holds the sessions of one kind, with the words found in them.
+// found holds the sessions with a match, or with a near miss, of one lesson.
 type found struct {
 	sessions tally
-	words    map[string]int
-	examples []string
+	words    map[string]int // number of sessions by trigger, or by missing condition
+	examples []string       // names of the first sessions
 }
 
 // add adds a session. New words are counted while there are fewer than limit words.
@@ -136,7 +137,7 @@ func (f *found) add(s *Session, words map[string]bool, limit int) {
 
 // count is the state of a run for one lesson: matches by word, and near misses by reason.
 type count struct {
-	lesson      *lesson.Lesson // with all targets, in its own state
+	lesson      *lesson.Lesson // as given to New; Run.book has a copy from stripped
 	fired, near found
 	like        Like
 }
@@ -147,7 +148,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
 		bare = append(bare, stripped(l))
-		r.scattered = append(r.scattered, scatteredOf(l)...)
+		r.keywords = append(r.keywords, multiWordKeywords(l)...)
 		r.counts[l.Slug] = &count{lesson: l, fired: found{words: map[string]int{}}, near: found{words: map[string]int{}}}
 	}
 	r.book = lesson.NewBook(bare)
@@ -244,9 +245,9 @@ func (r *Run) Results() []Result {
 // Sessions returns the number of sessions that were added.
 func (r *Run) Sessions() int { return r.seen[""].count }
 
-// Checks implements lesson.Checks.Backtest: the number of sessions in which a lesson matched, and
-// the number of sessions.
-func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {
+// Matches returns the number of sessions in which a lesson matched, and the number of sessions of its tenant
+// or, for a lesson without a tenant, of all tenants. Matches implements lesson.Checks.Backtest.
+func (r *Run) Matches(l *lesson.Lesson) (fired, sessions int) {
 	o := r.ResultOf(l.Slug)
 	return o.Fired, o.Sessions
 }

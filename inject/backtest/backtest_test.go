@@ -39,13 +39,13 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		t.Errorf(`got %+v, want 10 matches in 40 sessions with 10 examples, all of the phrase "load more"; the phrase "never" without a match`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
-		t.Errorf("got %+v, want a share of 1 in 10 sessions with a match, and of 0.5 in 10 other sessions", w)
+		t.Errorf("the mean rewards are %+v, want 1 of 10 rewarded sessions with a match, and 0.5 of 10 others", w)
 	}
 	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
-		t.Errorf("got %+v, want Fired = 5 and Sessions = 20", r)
+		t.Errorf("the lesson of acme has the result %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
 	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
-		t.Errorf("got %+v, want Fired = 0 and Worth.Fired nil", r)
+		t.Errorf("an unknown lesson has the result %+v, want no match and no mean reward", r)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
-			t.Errorf("the result lacks %q, want it in %s", want, reasons)
+			t.Errorf("the reasons of the near misses are %s, want %q in one of them", reasons, want)
 		}
 	}
 	for i := range 100 { // as many reasons as phrases
@@ -89,13 +89,13 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {
-			t.Errorf("got %+v, want 2 sessions: the reason is in both lists", why)
+			t.Errorf("got the reason %+v, want the same reasons counted in both sessions", why)
 		}
 	}
 }
 
-// The three dialects, the error of a tool whose call was in an earlier reply, and texts that must
-// not be searched.
+// Queries reads the three dialects, finds the tool of an error by the call in an earlier reply, and leaves
+// out the words of the assistant.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {
@@ -116,16 +116,16 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf(`%s: got %+v, want two entries in qs, Words = ["user words"], Agent = "coder" and Tools = ["shell"]`, c.dialect, qs)
+			t.Fatalf(`%s: the queries are %+v, want two, the first with the words "user words", the agent coder and the tool shell`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf(`%s: got %+v, want no words, and one error of the tool "shell" with "no rule"`, c.dialect, qs[1])
+			t.Errorf(`%s: the second query is %+v, want no words, and one error of the tool shell with "no rule"`, c.dialect, qs[1])
 		}
 	}
 }
 
-// The memory of a Run does not grow with the number of sessions.
-func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
+// A Run keeps the names of ten sessions, however many sessions are added.
+func TestRunKeepsTenExamples(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
 	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", "load more")}}
 	run.Add(&s)
@@ -133,7 +133,7 @@ func TestRunMemoryIsIndependentOfSessions(t *testing.T) {
 		run.Add(&s)
 	}
 	if r := run.ResultOf("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
-		t.Errorf("got %+v, want Fired = 2001 and 10 entries in Examples", r)
+		t.Errorf("the result is %+v, want 2001 matches and 10 examples", r)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
 		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
-			t.Errorf("%s: matched in %d of %d sessions, want %d", name, got.Fired, got.Sessions, c.want)
+			t.Errorf("%s: matched in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Likeness struct {
 // likeness is the part of a run for matches by likeness.
 type likeness struct {
 	book     *lesson.Book // nil: matches by likeness are not counted
-	sessions int          // captured sessions behind the thresholds
+	sessions int          // captured sessions from which the thresholds are computed
 }
 
 // Resemble counts matches by likeness as well, in the sessions that are added later. With too few

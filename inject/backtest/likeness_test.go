@@ -42,11 +42,11 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
 	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
 	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
-		t.Fatalf("got %+v, want one exact match and one match by likeness", r)
+		t.Fatalf("the result is %+v, want one exact match, one match by likeness and %d captured sessions", r, lesson.LikeSessions+2)
 	}
 	e := r.Like.Examples[0]
 	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
-		t.Errorf("got %+v, want the sentence of session 0 with its shared words", e)
+		t.Errorf("the example is %+v, want the sentence of session 0, the shared word endpoint and a score above the threshold", e)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 		l := endpointLesson()
 		l.Trigger.Like = c.declaresLike
 		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
-			t.Errorf("lesson asks %v, setting %v: %v are injected, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
+			t.Errorf("like of the lesson %v, match.like on %v: Injected = %v, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
 		}
 	}
 }
@@ -79,6 +79,6 @@ func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
 	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
 	if r := run.ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
-		t.Errorf("got %+v, want no match and one captured session", r.Like)
+		t.Errorf("the matches by likeness are %+v, want none, an empty list of examples and one captured session", r.Like)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"precept/internal/sample"
 )
 
-// ran runs a backtest of one lesson over sessions, one for each text of a user, and returns the result.
-func ran(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
+// resultOf returns the result of a backtest of one lesson over sessions, one for each text of a user.
+func resultOf(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
 	run := backtest.New([]*lesson.Lesson{l}, tagger)
 	for i, w := range words {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", w)}})
@@ -32,7 +32,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 		targets []lesson.Target
 		matches bool
 	}{
-		{"none", nil, true},
+		{"no target", nil, true},
 		{"the agent", []lesson.Target{{Operator: "cod*"}}, true},
 		{"another agent", []lesson.Target{{Operator: "writer"}}, false},
 		{"a role", []lesson.Target{{Role: "reviewer"}}, true},
@@ -44,14 +44,14 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	} {
 		l := keyworded("a-b", "load more")
 		l.Trigger.Targets = c.targets
-		if r := ran(l, nil, "load more"); r.Fired == 1 != c.matches {
+		if r := resultOf(l, nil, "load more"); r.Fired == 1 != c.matches {
 			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
 }
 
-// The beginning and the end of a message of any length are searched, and of an exchange the
-// captured part.
+// The first and the last 32 KiB of a longer message are searched. Truncated items and exchanges of an unknown
+// dialect are skipped.
 func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, c := range []struct {
@@ -61,10 +61,10 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"the beginning", "load more " + filler + filler, true},
 		{"the end", filler + filler + " load more", true},
 		{"the middle", filler + " load more " + filler, false},
-		{"the middle of what is just short enough", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
-		{"the middle of what is too long by a few bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
+		{"the middle of a message of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
+		{"the middle of a message of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
-		if r := ran(keyworded("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
+		if r := resultOf(keyworded("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
 			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
@@ -97,22 +97,21 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 	}
 }
 
-// The words of a session are those of all its turns, each counted once.
+// A phrase counts once in a session, in whichever turns it occurs.
 func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
 	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
-		t.Errorf("without a session the result is %+v, want zeros and three silent lessons", r)
+		t.Errorf("without a session the result is %+v, want zeros and three phrases without a match", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
-		t.Errorf(`got %+v, want Fired = 1, Words = %+v and Silent = ["never said"]`, r, want)
+		t.Errorf(`the result is %+v, want one match, the words %+v and the phrase "never said" without a match`, r, want)
 	}
 }
 
-// A result is classified by its call, which may be in the same turn; a success is no error,
-// whatever its content.
+// A result is classified by its call, which may be in the same turn. A successful result is no error.
 func TestResultIsClassifiedByItsCall(t *testing.T) {
 	turn := func(name, args, result string) sample.Exchange {
 		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
@@ -126,7 +125,7 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 		t.Errorf("a call of the same turn gives the queries %+v, want one error of the tool shell", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
-		t.Errorf("a successful call matched: %+v, want none", qs)
+		t.Errorf("a successful call gives the queries %+v, want none", qs)
 	}
 }
 
@@ -134,17 +133,17 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 func TestTagsOfTheConfigurationMatch(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
-	r := ran(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
+	r := resultOf(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
 	if want := []backtest.Word{{Word: "deploy", Sessions: 2}, {Word: "cloud", Sessions: 1}}; r.Fired != 2 || !slices.Equal(r.Words, want) || len(r.Silent) != 0 {
-		t.Errorf("got %+v, want Fired = 2, Words = %+v and empty Silent", r, want)
+		t.Errorf("with a tagger the result is %+v, want 2 matches by %+v and no tag without a match", r, want)
 	}
-	if r := ran(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
-		t.Errorf("without a tagger the result is %+v, want no match and a silent lesson", r)
+	if r := resultOf(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
+		t.Errorf("without a tagger the result is %+v, want no match and both tags without a match", r)
 	}
 }
 
-// Scattered words are a near miss: all of them, in any case, order and distance, a number being a
-// word; not a single word, and not if the lesson matches.
+// A text with all words of a keyword is a near miss, in any case, order and distance. Numbers are words. A text
+// with some of the words, or with a match, is no near miss.
 func TestScatteredWordsAreANearMiss(t *testing.T) {
 	for _, c := range []struct {
 		keyword, words string
@@ -157,22 +156,22 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 		{"naïve café", "the café is naïve", true},
 		{"the", "the one", false}, // a stop word, which is not searched
 	} {
-		if r := ran(keyworded("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
-			t.Errorf("%q in %q: got %+v, want a near miss: %t", c.keyword, c.words, r.Near, c.near)
+		if r := resultOf(keyworded("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
+			t.Errorf("%q in %q: the near misses are %+v, want one: %t", c.keyword, c.words, r.Near, c.near)
 		}
 	}
 	near := make([]string, 14)
 	for i := range near {
 		near[i] = "more of the load"
 	}
-	r := ran(keyworded("a-b", "load more"), nil, near...)
+	r := resultOf(keyworded("a-b", "load more"), nil, near...)
 	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
-		t.Errorf("got %+v, want 14 near misses with one reason, and 10 examples", r.Near)
+		t.Errorf("the near misses are %+v, want 14 with one reason and 10 examples", r.Near)
 	}
 }
 
-// The results of all lessons, and the data for lint: the sessions of the tenant of a lesson, and
-// the mean rewards, null if no session has one.
+// Results lists the lessons by slug, with the sessions of the lesson's tenant and the mean rewards, null
+// without a rewarded session. Matches has the same counts.
 func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	all, own := keyworded("b-all", "load more"), keyworded("a-own", "load more")
 	own.Scope.Tenant = "red"
@@ -182,10 +181,10 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	}
 	list := run.Results()
 	if len(list) != 2 || list[0].Slug != "a-own" || list[1].Slug != "b-all" || run.Sessions() != 3 {
-		t.Fatalf("got %+v of %d sessions, want a-own and b-all of 3", list, run.Sessions())
+		t.Fatalf("the results are %+v of %d sessions, want a-own and b-all of 3", list, run.Sessions())
 	}
 	for i, want := range []int{2, 3} {
-		if fired, sessions := run.Checks([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
+		if fired, sessions := run.Matches([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
 			t.Errorf("%s matched in %d of %d sessions, want %d of %[4]d", list[i].Slug, fired, sessions, want)
 		}
 		if w := list[i].Rewards; *w.Fired != 0.5 || w.RewardedFired != 2 || w.Rest != nil || w.RewardedRest != 0 {
@@ -205,7 +204,7 @@ func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 			sessions = append(sessions, &backtest.Session{
 				Tenant: rapid.SampledFrom([]string{"default", "acme"}).Draw(t, "tenant"), Name: fmt.Sprint(i),
 				Exchanges: []sample.Exchange{userExchange("chat", w)},
-				Rewarded:  rapid.Bool().Draw(t, "told"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
+				Rewarded:  rapid.Bool().Draw(t, "rewarded"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
 			})
 		}
 		paged, listed := keyworded("a-b", "load more"), keyworded("c-d", "rows", "list")
@@ -225,10 +224,10 @@ func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 		}
 		want := results(sessions, paged, listed)
 		if got := results(rapid.Permutation(sessions).Draw(t, "order"), listed, paged); !reflect.DeepEqual(got, want) {
-			t.Fatalf("in another order: %+v, want %+v", got, want)
+			t.Fatalf("in another order the results are %+v, want %+v", got, want)
 		}
 		if alone := results(sessions, listed); !reflect.DeepEqual(alone, want[1:]) {
-			t.Fatalf("alone: %+v, want %+v", alone, want[1:])
+			t.Fatalf("without the other lesson the results are %+v, want %+v", alone, want[1:])
 		}
 	})
 }

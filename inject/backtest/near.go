@@ -12,24 +12,23 @@ import (
 // maxNearReasons is the maximum number of reasons for near misses that are counted per lesson.
 const maxNearReasons = 20
 
-// scattered is a keyword of several words. A text may contain all the words without containing the phrase.
-type scattered struct {
+// multiWordKeyword is a keyword of several words. A text may contain all the words without containing the phrase.
+type multiWordKeyword struct {
 	slug, phrase string
 	words        []string
 }
 
-// scatteredOf returns the keywords of a lesson whose words may be scattered over a text.
-func scatteredOf(l *lesson.Lesson) (out []scattered) {
+// multiWordKeywords returns the keywords of a lesson with several words.
+func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 	for _, phrase := range l.Trigger.Keywords {
 		if words := wordsOf(phrase); len(words) > 1 {
-			out = append(out, scattered{l.Slug, phrase, words})
+			out = append(out, multiWordKeyword{l.Slug, phrase, words})
 		}
 	}
 	return out
 }
 
-// countNearMisses counts the lessons that nearly fired in a session. A lesson nearly fires when a trigger matches but
-// another condition fails, or when a text contains all words of a keyword but not the phrase.
+// countNearMisses counts a session for the lessons that have a near miss in the session, see Near.
 func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	note := func(slug, reason string) {
@@ -46,7 +45,7 @@ func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[strin
 			}
 		}
 		words := wordsOf(strings.Join(q.Words, " "))
-		for _, k := range r.scattered {
+		for _, k := range r.keywords {
 			if holdsAll(words, k.words) {
 				note(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
 			}

@@ -20,7 +20,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 		return l
 	}
 	book := lesson.NewBook([]*lesson.Lesson{
-		of("half", lesson.Active, "database migration"), of("paused", lesson.Candidate, "flaky test"), of("far", lesson.Active, "unrelated words"),
+		of("half", lesson.Active, "database migration"), of("candidate", lesson.Candidate, "flaky test"), of("far", lesson.Active, "unrelated words"),
 		of("matched", lesson.Active, "flaky test"),
 	})
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
@@ -28,8 +28,8 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
 	}
-	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["paused"], "only lessons in trial, active, caution or benched fire") {
-		t.Errorf("got %q, want half by its nearest phrase and paused by its state", got)
+	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
+		t.Errorf("the nearest lessons are %q, want half with its nearest phrase and candidate with its state", got)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestNearestLeavesOutOtherTenants(t *testing.T) {
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)
 	if len(got) != 1 || got[0].Slug != "own" {
-		t.Errorf("got %+v, want only the lesson own", got)
+		t.Errorf("the nearest lessons are %+v, want only the lesson own", got)
 	}
 }
 

@@ -95,7 +95,7 @@ func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
 	return out
 }
 
-// PhraseOf returns a phrase of a judge or a person, with its backtest.
+// PhraseOf returns a phrase of a judge or a person, with the sessions in which the phrase fires.
 func PhraseOf(phrase, by string, sessions []Captured) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.count(sessions)
@@ -123,8 +123,9 @@ func (p *PhraseProposal) count(sessions []Captured) {
 	}
 }
 
-// span returns the words of a sentence from the first to the last shared word; empty if the span
-// has fewer than two words or more than maxPhraseWords.
+// span returns the words of a sentence from the first to the last shared word, at most maxPhraseWords. A single
+// shared word is returned with the next word. The result is empty without a shared word, or with a single
+// shared word at the end.
 func span(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1

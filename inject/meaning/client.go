@@ -59,13 +59,13 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the server of embeddings answers %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
 	case len(raw) > maxAnswer:
-		return nil, fmt.Errorf("the embeddings are longer than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the server of embeddings sent more than %d bytes; check match.embeddings.upstream and model", maxAnswer)
 	}
 	return readVectors(raw, len(texts))
 }
 
 // errForm is the error of an answer that is not a list of embeddings.
-var errForm = errors.New("the answer is no list of embeddings with one vector of numbers for each text")
+var errForm = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
 
 // readVectors reads an answer with n vectors, and makes the length of each vector 1.
 func readVectors(raw []byte, n int) ([][]float32, error) {

@@ -106,7 +106,7 @@ func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) less
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%q matches no lesson", words)
+	t.Fatalf("after 500 offers %q matches no lesson, want a match", words)
 	return lesson.Resemblance{}
 }
 
@@ -127,7 +127,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if got := server.header.Get("Authorization"); got != "Bearer sk-canary" {
-		t.Errorf("the key is %q, want \"Bearer sk-canary\"", got)
+		t.Errorf("the Authorization header is %q, want \"Bearer sk-canary\"", got)
 	}
 	times := 0
 	for _, text := range server.embedded {
@@ -142,7 +142,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 
 func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	for name, change := range map[string]func(l *lesson.Lesson){
-		"does not ask":  func(l *lesson.Lesson) { l.Trigger.Like = false },
+		"like is false": func(l *lesson.Lesson) { l.Trigger.Like = false },
 		"is inactive":   func(l *lesson.Lesson) { l.State = lesson.Quarantined },
 		"is for errors": func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
 	} {
@@ -170,7 +170,7 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
 		if found := m.Matches(id); len(found) != 0 {
-			t.Errorf("session %v: got %+v, want no match", id, found)
+			t.Errorf("session %v has the matches %+v, want none", id, found)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestFailuresAreReportedWithoutTheKey(t *testing.T) {
 			t.Errorf("%s: the error is %v, want an error without the key", name, err)
 		}
 		if found := m.Matches(session.ID{1}); len(found) != 0 {
-			t.Errorf("%s: got %+v, want no match", name, found)
+			t.Errorf("%s: the matches are %+v, want none", name, found)
 		}
 	}
 }
@@ -257,6 +257,6 @@ func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
 		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
-		t.Errorf("got %d failures, want 44 of a full queue", len(failed))
+		t.Errorf("got %d failures %v, want 44 about the full queue", len(failed), failed)
 	}
 }

@@ -24,7 +24,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 			s.searchSentence(sentence)
 		}
 		if len(s.found) == 0 {
-			t.Errorf("%s: the pattern does not find its example %q", r.line, r.example)
+			t.Errorf("%s: the pattern does not find its example %q, want a match", r.line, r.example)
 		}
 	}
 	for i, k := range compiled.kinds {
@@ -114,7 +114,7 @@ func TestOtherRequestsHaveNoKind(t *testing.T) {
 	}
 }
 
-func TestWordsThatAreNotTheRequest(t *testing.T) {
+func TestCodeQuotationsAndProhibitionsAreNoRequests(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"",
@@ -136,12 +136,12 @@ func TestKindsNameTheirSentence(t *testing.T) {
 	got := Kinds("Add a flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
 	want := []Found{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the kinds are %v, want %v", got, want)
 	}
 }
 
-// A text made to cost much is cut: the limits bound the sentences, the tokens and the comparisons.
-func TestLongTextsAreBounded(t *testing.T) {
+// A sentence has at most maxTokens tokens, for any text.
+func TestTokensOfASentenceAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"words":     strings.Repeat("every place that we ", 1<<18),
@@ -193,7 +193,7 @@ func FuzzKinds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range Kinds(text) {
 			if !strings.Contains(text, k.Sentence) {
-				t.Errorf("the sentence %q is no part of %q", k.Sentence, text)
+				t.Errorf("the kind %s has the sentence %q, want a part of the text %q", k.Kind, k.Sentence, text)
 			}
 		}
 	})

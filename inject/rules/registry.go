@@ -19,7 +19,7 @@ import (
 // RegistryName is the name of the registry in the folder of the lessons.
 const RegistryName = "_rules.json"
 
-// State is the place of a registered section in the measurement.
+// State is the state of the measurement of a registered section.
 type State string
 
 // The states. A section that waits for its measurement is queued; a section with a verdict, or

@@ -14,18 +14,18 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// registered returns an entry of a section.
+// registered returns a queued entry with the name and the text of a section.
 func registered(section, text string) rules.Registered {
 	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
 }
 
-func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
+func TestRegistryKeepsRegisteredSections(t *testing.T) {
 	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
 	add := func(s rules.Registered) error {
 		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("a missing registry gives %+v, %v, want an empty one", r, err)
+		t.Fatalf("a missing registry gives %+v, error %v, want an empty registry", r, err)
 	}
 	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -37,7 +37,7 @@ func TestRegistryKeepsWhatWasRegistered(t *testing.T) {
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
-		t.Fatalf("the registry is %+v, want 2 sections with B second: %v", r, err)
+		t.Fatalf("the registry is %+v, error %v, want 2 sections with B second", r, err)
 	}
 	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
 		t.Errorf("section B is entry %d (%v) with the lines %q, want entry 1 with 2 lines", i, ok, r.Lines(1))
@@ -51,7 +51,7 @@ func TestDamagedRegistryIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := rules.Read(path); err == nil {
-			t.Errorf("%s: read as %+v, want an error", text, r)
+			t.Errorf("the text %s is read as %+v, want an error", text, r)
 		}
 	}
 }
@@ -70,10 +70,10 @@ func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
 		return rules.Advance(list, 2, noon(), func(r *rules.Registered) string { return verdict[r.Section] })
 	}
 	if advance(); states() != "measuring measuring queued queued" {
-		t.Fatalf("at the start: %s, want \"measuring measuring queued queued\"", states())
+		t.Fatalf("at the start the states are %s, want \"measuring measuring queued queued\"", states())
 	}
 	if advance() {
-		t.Error("a second call without a verdict changes the list")
+		t.Error("a second call without a verdict reports a change, want none")
 	}
 	verdict["A"] = "no material effect"
 	if advance(); states() != "finished measuring measuring queued" || list[0].Verdict != "no material effect" {
@@ -96,12 +96,12 @@ func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
 		return r
 	}
 	if r := read(); r.Measures(0, noon().Add(-time.Second)) || !r.Measures(0, noon()) {
-		t.Error("the start of the measurement does not separate earlier and later sessions")
+		t.Error("a session before Began is measured, or a session at Began is not; want the opposite")
 	}
 	late := noon().Add(time.Minute) // a process that notices the section later
 	r := read().Since(&rules.Registry{}, late)
 	if r.Measures(0, late.Add(-time.Second)) || !r.Measures(0, late) {
-		t.Error("the time of the read does not separate earlier and later sessions")
+		t.Error("a session before the first read is measured, or a session at the read is not; want the opposite")
 	}
 	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
 		t.Error("a later read changes the start of the measurement, want the same start")
@@ -118,7 +118,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 	} {
 		places := rules.Locate(c.text, rules.Lines(c.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: the section has the places %v, want 1 in the list", c.name, places)
+			t.Fatalf("%s: the section has the places %v, want one", c.name, places)
 		}
 		got := c.text
 		cut := make([]bool, len(c.text))
@@ -133,7 +133,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 			}
 		}
 		if got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: the text without the cuts is %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	s.Add([]wire.Passage{{Text: "You are an agent."}}, 5, 500)
 	files := s.Files()
 	if len(files) != 1 {
-		t.Fatalf("%d files, want 1", len(files))
+		t.Fatalf("the scan has %d files, want 1", len(files))
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
@@ -163,9 +163,9 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 func TestEmptyObjectMeasuresNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
-		t.Errorf("got error %v, want the remedy", err)
+		t.Errorf("a damaged registry: got error %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
-		t.Errorf("got %+v, error %v, want an empty registry", r, err)
+		t.Errorf("{} is read as %+v, error %v, want an empty registry", r, err)
 	}
 }

@@ -83,13 +83,13 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 			}
 			before, _, _ := strings.Cut(prompt, other)
 			if at := rules.LocateFramed(before+other+words, lines); len(at) > 0 {
-				t.Errorf("%s: the words %q after a frame without an end are located at %v", agent, words, at)
+				t.Errorf("%s: the words %q after a frame without an end are located at %v, want none", agent, words, at)
 			}
 		}
 		for agent, prompt := range frames(content) {
 			before, after, _ := strings.Cut(prompt, content)
 			if at := rules.LocateFramed(before+content+words, lines); len(at) > 0 {
-				t.Errorf("%s: a frame without an end: located at %v", agent, at)
+				t.Errorf("%s: in a frame without an end the section is located at %v, want none", agent, at)
 			}
 			end := len(before) + len(content)
 			want := []rules.Span{{Start: end - len(section), End: end}}
@@ -97,7 +97,7 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 				want = nil
 			}
 			if at := rules.LocateFramed(prompt+words, lines); !slices.Equal(at, want) {
-				t.Errorf("%s: located at %v, want %v, before %q", agent, at, want, after)
+				t.Errorf("%s: the section before %q is located at %v, want %v", agent, after, at, want)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
 			}
 		}
 		if !slices.Equal(names, want) {
-			t.Errorf("%s: found %q, want %q", agent, names, want)
+			t.Errorf("%s: the names of the files are %q, want %q", agent, names, want)
 		}
 	}
 }
@@ -185,12 +185,12 @@ func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 		{"a hash without a blank is no heading", "#tag\nx", "intro"},
 	} {
 		if got := strings.Join(sectionsOf(c.file), "|"); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: the sections are %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
-func TestSplitMarksSectionsWithoutAPlaceOfTheirOwn(t *testing.T) {
+func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	sections := rules.Split("# Shop\n## Empty\n\n## Same\n- x\n## Other\n- x\n")
 	got := map[string]string{}
 	for i := range sections {
@@ -200,7 +200,7 @@ func TestSplitMarksSectionsWithoutAPlaceOfTheirOwn(t *testing.T) {
 	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
 	for name, w := range want {
 		if got[name] != w {
-			t.Errorf("%s: empty, whole, twice = %s, want %s", name, got[name], w)
+			t.Errorf("%s: Empty, Whole and Twice are %s, want %s", name, got[name], w)
 		}
 	}
 }
@@ -256,12 +256,12 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 			got = append(got, c.text[s.Start:s.End])
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with joints %v: got %q, want %q", c.text, c.joints, got, c.want)
+			t.Errorf("%q with the joints %v: the places have the texts %q, want %q", c.text, c.joints, got, c.want)
 		}
 	}
 }
 
-// Every section of a random file is found where it is, in every frame.
+// Locate finds every section of a random file at its place, or at two places.
 func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
@@ -276,7 +276,7 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 		for i := range sections {
 			s := &sections[i]
 			if s.Parent >= i || s.Parent >= 0 && (s.Start < sections[s.Parent].Start || s.End > sections[s.Parent].End) {
-				t.Fatalf("%q: section %d is not inside of its parent", file, i)
+				t.Fatalf("%q: section %d is not after and inside of its parent, want both", file, i)
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
@@ -302,12 +302,13 @@ func TestForbidsFindsTheForbiddingWord(t *testing.T) {
 		{"Nevertheless, be brief.", ""},
 	} {
 		if got := rules.Forbids(c.text); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+			t.Errorf("Forbids(%q) = %q, want %q", c.text, got, c.want)
 		}
 	}
 }
 
-func TestWidenIsLinearInTheBullets(t *testing.T) {
+// Widen finds the emptied heading of a file with 100,000 bullets, without a search for each bullet.
+func TestWidenHandlesManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&b, "- Rule %d.\n", i)
@@ -334,7 +335,7 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{"", nil, rules.Span{}, false},
 	} {
 		if got := rules.Empties(c.text, c.joints, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with the joints %v and the cut %v: got %t, want %t", c.text, c.joints, c.cut, got, c.want)
+			t.Errorf("%q with the joints %v and the cut %v: Empties = %t, want %t", c.text, c.joints, c.cut, got, c.want)
 		}
 	}
 }

@@ -43,7 +43,8 @@ func cpuOf(t *testing.T, f func()) time.Duration {
 }
 
 // A hostile prompt may have a section in each line. The processor time grows with the size of the prompt: 8
-// times as long for 8 times the sections, where a search of the file for each section takes 64 times as long.
+// times as long for 8 times the sections, where a search of the file for each section takes 64 times as long. The
+// test allows 28 times.
 func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 	scan := func(n int) func() {
 		file := "Instructions from: /shop/AGENTS.md\n" + many(n)
@@ -58,7 +59,7 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 	}
 	few, more := cpuOf(t, scan(2_000)), cpuOf(t, scan(16_000))
 	if more > 28*few {
-		t.Errorf("2,000 sections take %v, and 16,000 take %v, want about 8 times as long", few, more)
+		t.Errorf("2,000 sections take %v, and 16,000 take %v, want at most 28 times as long", few, more)
 	}
 	twice := 0
 	for _, s := range rules.Split(many(2_000)) {

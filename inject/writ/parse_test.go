@@ -42,43 +42,43 @@ func TestParseReadsCommandsOfAReply(t *testing.T) {
 			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
 			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
 		},
-		"a longer end of a fence":  {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"an indented end of one":   {"```\n    ```\n/lesson a: b", nil},
-		"no fence":                 {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"nothing":                  {"", nil},
-		"three blanks before it":   {"   /lesson list", []writ.Command{{Verb: writ.List}}},
-		"a tab behind it":          {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
-		"blanks before words":      {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
-		"a command in a block":     {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
-		"a fence and what follows": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"a fence, three blanks":    {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"an end of one, a tab":     {"```\n\t```\n/lesson a: b", nil},
-		"a shorter end of one":     {"````\n```\n/lesson a: b", nil},
-		"another kind's end":       {"```\n~~~\n/lesson a: b", nil},
-		"tildes may name code":     {"~~~ `sh`\n/lesson a: b", nil},
+		"a longer closing fence":                {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an indented closing fence":             {"```\n    ```\n/lesson a: b", nil},
+		"no fence":                              {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"nothing":                               {"", nil},
+		"three blanks before /lesson":           {"   /lesson list", []writ.Command{{Verb: writ.List}}},
+		"a tab after /lesson":                   {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
+		"blanks before words":                   {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"a command in a block":                  {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
+		"a fence and a command after the fence": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"a fence, three blanks":                 {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"a closing fence after a tab":           {"```\n\t```\n/lesson a: b", nil},
+		"a shorter closing fence":               {"````\n```\n/lesson a: b", nil},
+		"a closing fence of another kind":       {"```\n~~~\n/lesson a: b", nil},
+		"tildes may name code":                  {"~~~ `sh`\n/lesson a: b", nil},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, k.want)
+			t.Errorf("%s: the commands are %+v, want %+v", name, got, k.want)
 		}
 	}
 }
 
 func TestIncompleteCommandsHaveAFault(t *testing.T) {
 	for name, reply := range map[string]string{
-		"no end":         "/lesson when a page jumps\nRead the id.",
-		"no text":        "/lesson x\n\n/endlesson",
-		"long signature": "/lesson " + strings.Repeat("ä", 201) + ": b",
-		"long text":      "/lesson a: " + strings.Repeat("ä", 4097),
-		"no text at all": "/lesson a: \xff",
-		"no words of it": "/lesson \xff: b",
-		"no search":      "/lesson search",
-		"two to delete":  "/lesson delete one two",
-		"none to delete": "/lesson delete",
-		"list of what":   "/lesson list all",
-		"no signature":   "/lesson :\ntext\n/endlesson",
+		"no end":                     "/lesson when a page jumps\nRead the id.",
+		"no text":                    "/lesson x\n\n/endlesson",
+		"long signature":             "/lesson " + strings.Repeat("ä", 201) + ": b",
+		"long text":                  "/lesson a: " + strings.Repeat("ä", 4097),
+		"text of invalid UTF-8":      "/lesson a: \xff",
+		"signature of invalid UTF-8": "/lesson \xff: b",
+		"search without words":       "/lesson search",
+		"delete with two ids":        "/lesson delete one two",
+		"delete without an id":       "/lesson delete",
+		"list with words":            "/lesson list all",
+		"no signature":               "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: got %+v, want one order with a fault, without signature and text", name, got)
+			t.Errorf("%s: the commands are %+v, want one with a fault, without signature and text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
@@ -88,7 +88,7 @@ func TestIncompleteCommandsHaveAFault(t *testing.T) {
 		t.Errorf("twenty commands are read as %+v, want %d with a fault in the last", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
-		t.Errorf("a lesson without an end gets the fault %q", got[0].Fault)
+		t.Errorf("a lesson without an end has the fault %q, want /endlesson in it", got[0].Fault)
 	}
 	// A lesson without an end is ignored, and the following commands are read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
@@ -99,23 +99,23 @@ func TestIncompleteCommandsHaveAFault(t *testing.T) {
 // A truncated reply gives its complete commands.
 func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("got %+v, want one order with verb %q", got, writ.List)
+		t.Errorf("a reply cut in its second command has the commands %+v, want only list", got)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
-		t.Errorf("got %+v, want nil", got)
+		t.Errorf("a reply cut in its only command has the commands %+v, want none", got)
 	}
 }
 
 func TestAnswerHasThreeParts(t *testing.T) {
 	if got := writ.Answer("create /fetch: use a token", true, "recorded lesson #14 — #14 [/fetch] use a token"); got !=
 		"[/lesson create /fetch: use a token]\nOK: recorded lesson #14 — #14 [/fetch] use a token\n[END LESSON]\n" {
-		t.Errorf("got %q, want \"[/lesson create /fetch: use a token]\\nOK: recorded lesson #14 — #14 [/fetch] use a token\\n[END LESSON]\\n\"", got)
+		t.Errorf("the answer is %q, want the command in brackets, OK with the result, and [END LESSON], a line each", got)
 	}
 	if got := writ.Answer("delete", false, "there is no lesson #a"); got != "[/lesson delete]\nERROR: there is no lesson #a\n[END LESSON]\n" {
-		t.Errorf("got %q, want \"[/lesson delete]\\nERROR: there is no lesson #a\\n[END LESSON]\\n\"", got)
+		t.Errorf("the answer of a failed command is %q, want ERROR with the result in the second line", got)
 	}
 	if got := writ.Join([]string{writ.Answer("list", true, "1 lesson:", "#1 [a] b")}); got != "[/lesson list]\nOK: 1 lesson:\n#1 [a] b\n[END LESSON]\n\n" {
-		t.Errorf("got %q, want \"[/lesson list]\\nOK: 1 lesson:\\n#1 [a] b\\n[END LESSON]\\n\\n\"", got)
+		t.Errorf("the joined answers are %q, want the answer of list with its line, and a blank line at the end", got)
 	}
 }
 
@@ -127,15 +127,15 @@ func TestRepeatedAnswerExecutesNothing(t *testing.T) {
 		reply string
 		want  []writ.Command
 	}{
-		"the advertisement":   {"You told me:\n" + writ.Advertisement, nil},
-		"with carriage lines": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
-		"and a command":       {writ.Advertisement + "/lesson list", list},
-		"behind words":        {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
-		"two of them":         {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
-		"one without its end": {"[/lesson help] Put it on a line:\n/lesson list", list},
+		"the advertisement":     {"You told me:\n" + writ.Advertisement, nil},
+		"with carriage returns": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
+		"and a command":         {writ.Advertisement + "/lesson list", list},
+		"after words":           {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
+		"two of them":           {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
+		"one without its end":   {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, k.want)
+			t.Errorf("%s: the commands are %+v, want %+v", name, got, k.want)
 		}
 	}
 }
@@ -173,10 +173,10 @@ func FuzzWrit(f *testing.F) {
 		}
 		for _, c := range got {
 			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
-				t.Fatalf("the command is too long, want at most %d characters of signature and %d of text: %+v", writ.MaxSignature, writ.MaxText, c)
+				t.Fatalf("the command is %+v, want at most %d characters of signature and %d of text", c, writ.MaxSignature, writ.MaxText)
 			}
 			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
-				t.Fatalf("the command creates no lesson, want signature and text: %+v", c)
+				t.Fatalf("the command is %+v, want a signature of one line and a text", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
