@@ -32,7 +32,8 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("got loops %+v, assignment %+v, want one loop and one pick, of arm %q", r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
+				t.Errorf("the session has the loops %+v and the assignment %+v, want one loop and one pick of the arm %q",
+					r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ type line struct {
 // fullSize returns the bytes of the lesson in a block.
 func (l *line) fullSize() int { return l.size(l.cut) }
 
-// frame returns the size of a block without lessons.
+// frame returns the bytes of the fixed lines of a block, the line before cautions included.
 func (s Style) frame() int {
 	if s == Pitfalls {
 		return len(pitfallsHead) + len(cautionsHead) + len(pitfallsEnd)
@@ -51,8 +51,8 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// limit returns the bytes of advice for a lesson within size bytes; negative if not even the title
-// fits.
+// limit returns the largest number of bytes of advice with which the lesson fits into size bytes; negative if
+// not even the title fits.
 func (l *line) limit(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }

@@ -80,9 +80,9 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// rewritten returns the position of a block in a message that the agent rewrites in every turn,
-// such as an agent that puts retrieved text into the first message. All other content keeps its
-// position, so the block keeps its position too.
+// rewritten returns the position of a block in a message that the agent rewrites in every turn, such as a
+// first message with retrieved text. All other content keeps its position, so the block keeps its position
+// too.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {

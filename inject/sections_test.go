@@ -154,10 +154,10 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 	registry := measured(t, testSection, style)
 	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, registry) }
 	for _, c := range []struct {
-		name    string
-		run     func() *sectionRun
-		prompt  string
-		decided int // coins of the session afterwards
+		name   string
+		run    func() *sectionRun
+		prompt string
+		coins  int // coins of the session afterwards
 	}{
 		{"the text occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
 		{"the text was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
@@ -199,8 +199,8 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
-		if got != c.prompt || len(r.rec.Assignment.Picks) != c.decided {
-			t.Errorf("%s: got %d coins, want %d; the prompt is %q, want %q", c.name, len(r.rec.Assignment.Picks), c.decided, got, c.prompt)
+		if got != c.prompt || len(r.rec.Assignment.Picks) != c.coins {
+			t.Errorf("%s: the session has %d coins, want %d; the prompt is %q, want %q", c.name, len(r.rec.Assignment.Picks), c.coins, got, c.prompt)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
-		t.Errorf(`got %+v, want 10 matches in 40 sessions with 10 examples, all of the phrase "load more"; the phrase "never" without a match`, r)
+		t.Errorf(`the result of a-b is %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and "never" without a match`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("the mean rewards are %+v, want 1 of 10 rewarded sessions with a match, and 0.5 of 10 others", w)
@@ -64,7 +64,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
-		t.Errorf(`got %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5`, r)
+		t.Errorf("the result is %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
 	}
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
@@ -85,7 +85,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r = run.ResultOf("a-b")
 	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
-		t.Errorf("got %d reasons in %d sessions, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
+		t.Errorf("a text with the words of 100 keywords gives %d reasons in %d near misses, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {

@@ -14,14 +14,14 @@ import (
 
 // Nearest names the missing condition or the nearest phrase, and leaves out lessons that matched.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
-	of := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
+	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
 		l.Trigger.Keywords = keywords
 		return l
 	}
 	book := lesson.NewBook([]*lesson.Lesson{
-		of("half", lesson.Active, "database migration"), of("candidate", lesson.Candidate, "flaky test"), of("far", lesson.Active, "unrelated words"),
-		of("matched", lesson.Active, "flaky test"),
+		newLesson("half", lesson.Active, "database migration"), newLesson("candidate", lesson.Candidate, "flaky test"), newLesson("far", lesson.Active, "unrelated words"),
+		newLesson("matched", lesson.Active, "flaky test"),
 	})
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := map[string]string{}
@@ -35,13 +35,13 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 
 // Lessons of another tenant are not named, by a trigger or by a phrase.
 func TestNearestLeavesOutOtherTenants(t *testing.T) {
-	of := func(slug, tenant, keyword string) *lesson.Lesson {
+	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
 		l.Scope.Tenant, l.Trigger.Keywords = tenant, []string{keyword}
 		return l
 	}
 	book := lesson.NewBook([]*lesson.Lesson{
-		of("trigger", "others", "flaky test"), of("phrase", "others", "database migration"), of("own", "ours", "database migration"),
+		newLesson("trigger", "others", "flaky test"), newLesson("phrase", "others", "database migration"), newLesson("own", "ours", "database migration"),
 	})
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)

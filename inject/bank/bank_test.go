@@ -283,7 +283,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	third.Lesson.Supersedes = []string{"first"}
 	results, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), third, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
 	if err != nil || len(results) != 5 {
-		t.Fatalf("got %d results, error %v, want five and no error", len(results), err)
+		t.Fatalf("ProposeAll gives %d results, error %v, want five and no error", len(results), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
@@ -291,7 +291,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
-		t.Errorf("got %d commits %+v, want 1 with 3 edits and 5 log entries", len(m.commits), m.commits)
+		t.Errorf("ProposeAll made %d commits %+v, want 1 with 3 edits and 5 events", len(m.commits), m.commits)
 	}
 	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {

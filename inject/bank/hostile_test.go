@@ -35,7 +35,7 @@ func openBank(t *testing.T) *bank.Bank {
 func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatalf("got %d attacks, want at least 500", len(attacks))
+		t.Fatalf("Hostile returns %d lessons, want at least 500", len(attacks))
 	}
 	all := make([]bank.Proposal, len(attacks))
 	for i, a := range attacks {
@@ -75,7 +75,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 func TestHonestLessonsAreAccepted(t *testing.T) {
 	honest := banktest.Honest()
 	if len(honest) < 60 {
-		t.Fatalf("got %d honest lessons, want at least 60", len(honest))
+		t.Fatalf("Honest returns %d lessons, want at least 60", len(honest))
 	}
 	for _, h := range honest {
 		r, err := openBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})

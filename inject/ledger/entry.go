@@ -168,11 +168,11 @@ func (e *Entry) Validate() error {
 // folded returns the entry as Record writes it: one line per field, without secrets, with a cut
 // error.
 func (e *Entry) folded() Entry {
-	redact := redact.New(true)
-	clean := func(s string) string { return line(redact.Text(s)) }
+	redactor := redact.New(true)
+	clean := func(s string) string { return line(redactor.Text(s)) }
 	// The redactor numbers placeholders in the order of their use. File and error, which name the
 	// failure, come first, so that the same failure gets the same numbers.
-	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redact.Text(e.Error))}
+	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redactor.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
 }
@@ -221,7 +221,7 @@ func (f field) bullet(eol string) string {
 	return "    - **" + f.label + ":** " + text + eol
 }
 
-// key returns the two lines that identify an entry: file and error.
+// key returns the lines of file and error, which identify the failure of an entry.
 func (e *Entry) key(eol string) string {
 	f := e.fields()
 	return f[2].bullet(eol) + f[3].bullet(eol)

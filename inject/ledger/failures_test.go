@@ -108,7 +108,7 @@ func FuzzFailures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, x := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
 			if x.File == "" || x.Error == "" || x.Tool == "" || strings.ContainsAny(x.Error, "\n\r\x1b") {
-				t.Fatalf("got %+v, want a file, a tool, and an error without control characters", x)
+				t.Fatalf("the failure is %+v, want a file, a tool, and an error of one line without escape characters", x)
 			}
 		}
 	})

@@ -219,7 +219,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 		t.Errorf("the ledger is %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
 	if lines := trace(t, l); len(lines) != 100 {
-		t.Errorf("got %d lines of trace, want 100", len(lines))
+		t.Errorf("the trace of 100 records has %d lines, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {

@@ -15,10 +15,10 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicts(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf(`got %v, want only the lesson "other"`, got)
+		t.Fatalf("l07 contradicts the lessons %v, want only other", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
-		t.Errorf("got %.0f allocations for one lesson of 51, want at most 20", n)
+		t.Errorf("Contradicts in a book of 51 lessons allocates %.0f times, want at most 20", n)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
-		t.Errorf("got %d books and the reasons %v, want 3 books and 1 reason", books, why)
+		t.Errorf("three polls give %d books and the reasons for polling %v, want 3 books and 1 reason", books, why)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestWatchLimitErrorsNameTheirSettings(t *testing.T) {
 	t.Parallel()
 	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
 		if err := explainEvents(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
-			t.Errorf("got error %v, want the limit's error with %q", err, setting)
+			t.Errorf("the error %v is explained as %v, want it wrapped with %q", limit, err, setting)
 		}
 	}
 }

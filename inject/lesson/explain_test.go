@@ -21,7 +21,7 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 // obstacle as well.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
-	change := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
+	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
 		l := activeLesson("one", build)
 		fn(l)
 		return l
@@ -83,15 +83,15 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
 			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of the lesson's tools (bash)",
 		},
-		{"a quarantined lesson", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
+		{"a quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
 		{
 			"an expired lesson",
-			[]*lesson.Lesson{change(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
+			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
 			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
 			"a lesson of another tenant",
-			[]*lesson.Lesson{change(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
+			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
 			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
 		{
@@ -121,7 +121,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(c.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
-			t.Errorf(`%s: got %+v, want only the lesson "one", with fires %v`, c.name, all, c.fires)
+			t.Errorf(`%s: the explanations are %+v, want only that of the lesson one, with Fires = %v`, c.name, all, c.fires)
 			continue
 		}
 		var by []string

@@ -101,6 +101,7 @@ func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
-		t.Errorf("got form %s, keywords %q; want form %s, \"next page\" and no literal star", l.Form, l.Trigger.Keywords, FormGptme)
+		t.Errorf("the written lesson has the form %s and the keywords %q; want the form %s, \"next page\" and no literal star",
+			l.Form, l.Trigger.Keywords, FormGptme)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Hash computes the content hash: SHA-256 over the text for the model (slug, title, advice) and
 // over the triggers (tags, targets, keywords, error patterns, kinds, tools, models, scope; each list
-// sorted). Counts, state and description are not included: they may change without a new arm.
+// sorted). Counts, state and description are not included: a change of them needs no new approval and starts
+// no new arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// dead finds phrases that can never match.
+// dead returns a finding for each phrase that can never match.
 func dead(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -35,8 +35,8 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatch finds keywords in the lesson's own text: an agent that quotes its context would trigger
-// the lesson that it was given, and the lesson would seem necessary.
+// selfMatch returns a finding for each keyword in the lesson's own text: an agent that quotes an inserted
+// lesson would fire the lesson again.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")

@@ -80,14 +80,14 @@ func TestErrorKindsAreEditedInPlace(t *testing.T) {
 	file := kinded("the-one", "command-not-found, disk-full")
 	l, err := lesson.Parse("the-one.md", []byte(file))
 	if err != nil || !slices.Equal(l.Trigger.ErrorKinds, []string{"command-not-found", "disk-full"}) {
-		t.Fatalf("the kinds of the lesson are %v, want command-not-found and disk-full: %v", l, err)
+		t.Fatalf("the file is parsed as %+v, error %v, want the kinds command-not-found and disk-full", l, err)
 	}
 	if same, err := lesson.Format(l); err != nil || string(same) != file {
-		t.Errorf("the file does not round trip: %v\n%s", err, same)
+		t.Errorf("an unedited lesson is written with error %v as\n%s\nwant the bytes of the file", err, same)
 	}
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Trigger.ErrorKinds = []string{"timeout"} })
 	if err != nil || !slices.Equal(edited.Trigger.ErrorKinds, []string{"timeout"}) {
-		t.Fatalf("the edited lesson is %v, want the kind timeout: %v", edited, err)
+		t.Fatalf("the edited lesson is %+v, error %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
 		t.Error("with another kind the content hash of the approval is the same, want another")

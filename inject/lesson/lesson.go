@@ -103,7 +103,7 @@ type Lesson struct {
 	Evidence                   []Evidence
 	EvidenceCount              int // true number of supporting sessions, of which Evidence names some; 0: Evidence is all
 	Confidence                 float64
-	SuccessCount, FailureCount int // initial counts by the author; no decision uses the counts
+	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
 	Supersedes                 []string
 	Prevents                   []string  // further kinds and phrases of errors that the lesson prevents, in addition to its trigger
 	ExpiresAt                  time.Time // zero: never

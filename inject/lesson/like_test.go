@@ -179,7 +179,7 @@ func TestLikenessReportsWindowAndWords(t *testing.T) {
 	}
 	r := hits[0].Like
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
-		t.Errorf(`got %+v, want the second sentence, the shared word "endpoint" and a score above the threshold`, r)
+		t.Errorf(`the resemblance is %+v, want the second sentence, the shared word "endpoint" and a score above the threshold`, r)
 	}
 }
 
@@ -287,27 +287,27 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
 		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, Like: true},
 	}
-	of := func(traffic *Traffic, l *Lesson, text string) []Hit {
+	matchError := func(traffic *Traffic, l *Lesson, text string) []Hit {
 		kinds := detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
 		return NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
 	}
 	const other = "Something is already running on port 3000."
-	if hits := of(captured(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
+	if hits := matchError(captured(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
 		t.Errorf("%q matches %+v, want the lesson by likeness", other, hits)
 	}
 	frequent := captured(t, 180)
 	for range 30 {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
-	if hits := of(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
+	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
 		t.Errorf("a kind of error that is frequent in the traffic fires %+v, want none", hits)
 	}
-	if hits := of(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
+	if hits := matchError(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
 		t.Errorf("an error of the kind without a word of the lesson fires %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
-	if hits := of(captured(t, 210), named, other); len(hits) != 0 {
+	if hits := matchError(captured(t, 210), named, other); len(hits) != 0 {
 		t.Errorf("a lesson that names its kinds fires on another kind: %+v, want none", hits)
 	}
 }

@@ -131,11 +131,11 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: got %v, want no error", c.name, err)
+				t.Fatalf("%s: Parse of %s without the hash has error %v, want none", c.name, slug, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: got %v, want no error", c.name, err)
+				t.Fatalf("%s: Parse of %s has error %v, want none", c.name, slug, err)
 			}
 			return l
 		}

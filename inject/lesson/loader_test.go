@@ -119,7 +119,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	b, problems, err := lesson.Load(dir) // blocks if Load opens the pipe
 	if err != nil || b.Len() != 1 {
-		t.Errorf("got book %v, error %v, want a book of one lesson", b, err)
+		t.Errorf("Load gives the book %v, error %v, want a book of one lesson", b, err)
 	}
 	var files []string
 	for _, p := range problems {
@@ -206,7 +206,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		if book, _, err := lesson.Load(dir); err != nil || book.Len() != 5000 {
-			b.Fatalf("got %d lessons, error %v, want 5000 and no error", book.Len(), err)
+			b.Fatalf("Load gives %d lessons, error %v, want 5000 and no error", book.Len(), err)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	writeFile(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
-		t.Fatalf("got problems %+v, error %v, want one problem with Quarantined and the slug evil", problems, err)
+		t.Fatalf("Load gives the problems %+v, error %v, want one with Quarantined and the slug evil", problems, err)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Error("the suspicious lesson is active, want quarantined")
@@ -257,7 +257,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	query := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, findSecrets)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file holds a secret (some_key)") || len(book.Match(query)) > 0 {
-		t.Fatalf("got problems %+v, error %v, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err)
+		t.Fatalf("Load gives the problems %+v, error %v, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err)
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -51,7 +51,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf("got the lesson %+v, want the slug verify-page-id, outcome success, confidence 1, state %s, form %s, "+
+		t.Errorf("the parsed lesson is %+v, want the slug verify-page-id, outcome success, confidence 1, state %s, form %s, "+
 			"Supersedes [old-one], ExpiresAt 2030-01-31 08:00 UTC and one evidence with the note \"the list was stale\"", l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
@@ -71,7 +71,7 @@ func TestParseReadsEveryField(t *testing.T) {
 func TestParseReadsTheGptmeFormat(t *testing.T) {
 	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
 	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
-		t.Errorf("got the lesson %+v, want the slug remove-stale-worktrees, the title of the first heading, state %s and form %s", l, Active, FormGptme)
+		t.Errorf("the parsed lesson is %+v, want the slug remove-stale-worktrees, the first heading as title, state %s and form %s", l, Active, FormGptme)
 	}
 	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
 		t.Errorf("the keywords are %q, want \"git worktree add\" and \"branch is already checked out\"", l.Trigger.Keywords)
@@ -137,7 +137,7 @@ metadata:
 	for _, f := range faults {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("got the fault %+v, want a line from 1 to %d and a message of at least 10 bytes", f, strings.Count(raw, "\n"))
+			t.Errorf("the fault of %s is %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{
@@ -154,7 +154,7 @@ metadata:
 		t.Errorf("the code of confidence is %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("got the error %s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
+		t.Errorf("the error of Parse is\n%s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestReadersOfABankShareParsedTexts(t *testing.T) {
 		t.Error("the second reader parsed an equal text, want the lesson of the first reader")
 	}
 	if l := get(first, changed); l.Title != "Retry twice" {
-		t.Errorf("got the title %q after a change, want the new text", l.Title)
+		t.Errorf("the first reader has the title %q after a change of the text, want \"Retry twice\"", l.Title)
 	}
 	if l := get(second, valid); l.Title != "Retry once" {
 		t.Errorf("the second reader has the title %q after the change of the first, want its own text", l.Title)

@@ -30,7 +30,7 @@ Stop the old server first.
 func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {
-		t.Fatalf("got error %v, lesson %+v, want a lesson about an error", err, l)
+		t.Fatalf("a file with prevents is parsed as %+v, error %v, want a lesson about an error", l, err)
 	}
 	for name, c := range map[string]struct {
 		text lesson.ErrorText

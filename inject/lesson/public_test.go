@@ -69,7 +69,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	} {
 		l, err := lesson.Parse("a.md", []byte(written("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
 		if err != nil || l.Advice != want {
-			t.Errorf("%q: the advice is %q, want %q: %v", body, l.Advice, want, err)
+			t.Errorf("the body %q is parsed as %+v, error %v, want the advice %q", body, l, err, want)
 		}
 	}
 }
@@ -219,26 +219,26 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		return book.Len()
 	}
 	if n := countLessons(); n != 1 || len(reports) > 0 {
-		t.Fatalf("got %d lessons, want 1; reports %q, want none", n, reports)
+		t.Fatalf("a valid file gives %d lessons and the problems %q, want 1 lesson and no problem", n, reports)
 	}
 	writeFile(t, file, "broken")
 	for range 2 {
 		if n := countLessons(); n != 1 || len(reports) != 1 || !strings.Contains(reports[0], "the previous version stays in effect") {
-			t.Errorf("got %d lessons, want 1; reports %q, want \"the previous version stays in effect\"", n, reports)
+			t.Errorf("an invalid file gives %d lessons and the problems %q, want 1 of each with \"the previous version stays in effect\"", n, reports)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if n := countLessons(); n != 0 || len(reports) > 0 {
-		t.Errorf("got %d lessons, want 0; reports %q, want none", n, reports)
+		t.Errorf("a removed file gives %d lessons and the problems %q, want neither", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a missing directory: got error %v, want none", err)
 	}
 	writeFile(t, file, written("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("got no error for a file in place of a directory, want an error")
+		t.Error("Load of a file in place of a directory has no error, want one")
 	}
 }
 
@@ -346,7 +346,7 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 		}
 		var e lesson.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("got error %v, line %q, want no error", err, line)
+			t.Fatalf("the line %q of the log is not JSON: %v, want an event", line, err)
 		}
 		writer, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of the published schema, and of our own lists.
+// Limits of the published schema, and of the lists in metadata.precept.
 const (
 	minSlug, maxSlug = 2, 80
 	maxTitle         = 200
@@ -145,7 +145,7 @@ func (r *reader) number(prefix string, n *node, key string, ok func(float64) boo
 	return v.num
 }
 
-// whole passes the whole numbers from lo to hi.
+// whole returns a function that reports whether a number is a whole number from lo to hi.
 func whole(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }

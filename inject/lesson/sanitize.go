@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// clean splits a foreign text into lines without hidden characters, roles, chat templates and our
-// delimiters. The caller adds a fixed prefix to each line. Unchanged lines are substrings of s.
+// clean splits a foreign text into lines without hidden characters, role labels, chat templates and the
+// delimiters of blocks. The caller adds a fixed prefix to each line. Unchanged lines are substrings of s.
 func clean(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -25,8 +25,8 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted makes a foreign text safe inside of a line of a block: cleaned like a lesson, one line,
-// without the brackets of our delimiters, at most n bytes and three dots.
+// Quoted returns a foreign text that is safe inside of a line of a block: cleaned like a lesson, on one line,
+// without the brackets of delimiters, of at most n bytes, with three dots if the text is cut.
 func Quoted(s string, n int) string {
 	const read = 16 // multiple of n that is read: cleaning removes text, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace

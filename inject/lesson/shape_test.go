@@ -11,7 +11,7 @@ import (
 func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatalf("got %d attacks, want at least 500", len(attacks))
+		t.Fatalf("Hostile returns %d lessons, want at least 500", len(attacks))
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {

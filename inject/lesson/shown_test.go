@@ -126,10 +126,10 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 // Of two lessons with one slug the first by path is used. A book of With knows the slugs of archived
 // lessons, and matches no text.
 func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
-	at := func(slug, path string) *lesson.Lesson {
+	newLesson := func(slug, path string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, Path: path, State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{"in doubt"}}}
 	}
-	first, second, other := at("b", "a/b.md"), at("b", "z/b.md"), at("a", "a.md")
+	first, second, other := newLesson("b", "a/b.md"), newLesson("b", "z/b.md"), newLesson("a", "a.md")
 	book := lesson.NewBook([]*lesson.Lesson{second, other, first})
 	if got, ok := book.Get("b"); !ok || got != first || book.Len() != 2 || !slices.Equal(book.Lessons(), []*lesson.Lesson{other, first}) {
 		t.Errorf("the book holds %v, want the first lesson of each slug", book.Lessons())
@@ -239,12 +239,12 @@ func TestEvidenceAndTargetFaultsNameTheirPlace(t *testing.T) {
 // The hash of a book covers the slug, content hash, state, expiry and Supersedes of each lesson; not its
 // path, category, counts or confidence.
 func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
-	one := func(change func(*lesson.Lesson)) string {
+	hashAfter := func(change func(*lesson.Lesson)) string {
 		l := lesson.Lesson{Slug: "look-twice", ContentHash: "x", State: lesson.Active, Path: "a.md"}
 		change(&l)
 		return lesson.NewBook([]*lesson.Lesson{&l, {Slug: "other", State: lesson.Active}}).Hash()
 	}
-	same := one(func(*lesson.Lesson) {})
+	unchanged := hashAfter(func(*lesson.Lesson) {})
 	for name, c := range map[string]struct {
 		change func(*lesson.Lesson)
 		equal  bool
@@ -257,8 +257,8 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 		"expiry":     {func(l *lesson.Lesson) { l.ExpiresAt = time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC) }, false},
 		"Supersedes": {func(l *lesson.Lesson) { l.Supersedes = []string{"other"} }, false},
 	} {
-		if got := one(c.change); (got == same) != c.equal {
-			t.Errorf("a change of %s changes the hash: %v, want %v", name, got != same, !c.equal)
+		if got := hashAfter(c.change); (got == unchanged) != c.equal {
+			t.Errorf("a change of %s changes the hash: %v, want %v", name, got != unchanged, !c.equal)
 		}
 	}
 }

@@ -20,14 +20,14 @@ func starter(t *testing.T) *Book {
 		t.Fatalf("the starter lessons have the problems %[2]v, want none: %[1]v", err, problems)
 	}
 	if b.Len() < 12 {
-		t.Fatalf("got %d lessons, want at least 12", b.Len())
+		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
 	}
 	return b
 }
 
 func TestStarterLessonsLintClean(t *testing.T) {
 	for _, f := range lint(starter(t)) {
-		t.Errorf("got the finding %+v, want none", f)
+		t.Errorf("the starter lessons have the finding %+v, want none", f)
 	}
 }
 

@@ -43,11 +43,11 @@ func TestTagsOfWordsFireLessons(t *testing.T) {
 
 func TestLessonMatchesWithinItsScope(t *testing.T) {
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	mk := func(slug string, s lesson.Scope, supersedes ...string) *lesson.Lesson {
+	scopedLesson := func(slug string, s lesson.Scope, supersedes ...string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, State: lesson.Active, Scope: s, Supersedes: supersedes, Trigger: lesson.Trigger{Keywords: []string{"load more"}}}
 	}
 	book := lesson.NewBook([]*lesson.Lesson{
-		mk("all", lesson.Scope{}), mk("acme", lesson.Scope{Tenant: "acme"}), mk("coder", lesson.Scope{Tenant: "acme", Agent: "coder"}, "all"),
+		scopedLesson("all", lesson.Scope{}), scopedLesson("acme", lesson.Scope{Tenant: "acme"}), scopedLesson("coder", lesson.Scope{Tenant: "acme", Agent: "coder"}, "all"),
 	})
 	for _, c := range []struct {
 		tenant, agent string
@@ -66,7 +66,7 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 			t.Errorf("tenant %q, agent %q: the matches are %q, want %q", c.tenant, c.agent, got, c.want)
 		}
 	}
-	a, b := mk("one", lesson.Scope{}), mk("one", lesson.Scope{Tenant: "acme"})
+	a, b := scopedLesson("one", lesson.Scope{}), scopedLesson("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
 		t.Error("a lesson for all and a lesson for one tenant have the same hash, want different hashes")
 	}

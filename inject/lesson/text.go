@@ -31,7 +31,7 @@ const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
 
 func isBlobByte(b byte) bool { return blobBytes[b] != 0 }
 
-// isBlob judges a run of base64 characters.
+// isBlob reports whether a run of base64 characters is encoded data.
 func isBlob(run string) bool {
 	if len(run) < blobMixed {
 		return false

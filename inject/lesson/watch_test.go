@@ -43,7 +43,7 @@ func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan 
 		fn(t, updates)
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
+			t.Errorf("Run ended with error %v, want none", err)
 		}
 	})
 }
@@ -343,7 +343,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
-			t.Errorf(`got %v, want one problem with "bad.md: internal: the file made precept panic"`, u.problems)
+			t.Errorf(`the problems are %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)
 		}
 		writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
 		await(t, updates, "Cured", "Good")

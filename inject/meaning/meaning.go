@@ -45,7 +45,7 @@ type Options struct {
 	Book    func() *lesson.Book
 	Traffic func(ctx context.Context) (*lesson.Traffic, error)
 	Rate    func() float64                                   // match.like_rate
-	Failed  func(err error)                                  // called for every failure and for every dropped exchange; must not block
+	Failed  func(err error)                                  // called for every failure, and for every exchange that finds a full queue; must not block
 	Wait    func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
 
@@ -56,7 +56,7 @@ type Matcher struct {
 	vectors *ristretto.Cache[uint64, []float32]            // by the hash of the text
 	found   *ristretto.Cache[string, []lesson.Resemblance] // by session
 	seed    maphash.Seed
-	index   index // owned by Run
+	index   index // used by Run only
 }
 
 // index holds the embedded lessons of a book.

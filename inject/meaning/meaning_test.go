@@ -115,7 +115,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 	m, _ := start(t, server, 200, nil)
 	r := matchOf(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
-		t.Errorf("got %+v, want moor-first above its threshold", r)
+		t.Errorf("the match is %+v, want moor-first with a score above the threshold", r)
 	}
 	for range 20 { // each is embedded before the next
 		m.Offer(exchangeWithWords(session.ID{2}, "When do you open on Sunday?"))

@@ -26,7 +26,7 @@ type marker struct {
 	closers   []string       // the first closer ends the content; without a closer, the next opening or the end of the text ends the content
 	name      string         // name of the file if open has no path
 	mustClose bool           // without a closer, the frame contains no file
-	any       bool           // the path needs no known name, because the frame itself is certain
+	any       bool           // the frame contains only rules files, so the path need not be a known name
 	within    string         // words of every text with this frame: a search for them is much faster than open
 }
 
