@@ -18,7 +18,7 @@ import (
 	"precept/store/storetest"
 )
 
-// The beginnings of the rules in docs/OPERATIONS.md.
+// The beginnings of the commands in docs/OPERATIONS.md that create users of Redis and of a Sentinel.
 const (
 	storeRules    = "ACL SETUSER precept on >PASSWORD "
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
@@ -46,7 +46,7 @@ func permissions(t *testing.T) []string {
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// restricted starts a server with precept's Redis user and returns the user's address.
+// restricted starts a server with precept's Redis user, and returns the URL with this user.
 func restricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -60,7 +60,7 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documented(t, storeRules))...)...)
 }
 
-// makeEachCall makes each call of a store, of its lessons and of an export that follows.
+// makeEachCall makes each call of a store, of its lessons and of a continuous export of samples.
 func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -72,7 +72,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
 	s := openWithShards(t, url, shards)
 	check("ping", s.Ping(t.Context()))
-	for _, d := range append(changes()[:1:1], views()...) {
+	for _, d := range append(changes()[:1:1], reads()...) {
 		_, err := d.do(t.Context(), s)
 		check(d.name, err)
 	}
@@ -111,7 +111,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 		}
 		return nil
 	})
-	check("lessons", setText(t.Context(), b, "a.md", []byte(good)))
+	check("lessons", setText(t.Context(), b, "a.md", []byte(lessonText)))
 	r, err := b.Read(t.Context())
 	check("read lessons", err)
 	check("log a change", b.Commit(t.Context(), bank.Change{Version: r.Version, Log: []lesson.Event{{}}}))
@@ -142,12 +142,12 @@ func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 	t.Parallel()
 	server, url := restricted(t)
-	s := faulty(t, url)
+	s := openPatient(t, url)
 	write := func() error { return s.Write(t.Context(), batch(1)) }
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ deny, createUser, want string }{
+	for _, c := range []struct{ deny, allow, want string }{
 		{"-xadd", "+xadd", "run ACL SETUSER precept +xadd"},
 		{"-zadd", "+zadd", "run ACL SETUSER precept +zadd"},
 		{"-evalsha", "+evalsha", "run ACL SETUSER precept +evalsha"},
@@ -155,11 +155,11 @@ func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 		{"resetkeys", "~precept:*", "run ACL SETUSER precept ~precept:*"},
 	} {
 		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
-		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), whole()) })
+		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", c.deny, err, c.want)
 		}
-		server.Must(t, "ACL", "SETUSER", "precept", c.createUser)
+		server.Must(t, "ACL", "SETUSER", "precept", c.allow)
 	}
 	eventually(t, "write with all permissions", write)
 }

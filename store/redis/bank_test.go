@@ -19,7 +19,7 @@ import (
 
 func openBank(t *testing.T, url string) *redis.Bank {
 	t.Helper()
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: quick})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: shortTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func openBank(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// pushed is a bank to which another process writes.
-type pushed struct{ *redis.Bank }
+// remoteWriter writes to a bank as another process does.
+type remoteWriter struct{ *redis.Bank }
 
 // setText sets one text of the bank unconditionally; nil deletes the text.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
@@ -39,22 +39,22 @@ func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error
 	return b.Commit(ctx, bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: name, Old: r.Texts[name], New: text}}})
 }
 
-func (p pushed) Put(t *testing.T, name, text string) {
+func (p remoteWriter) Put(t *testing.T, name, text string) {
 	t.Helper()
 	if err := setText(t.Context(), p.Bank, name, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (p pushed) Delete(t *testing.T, name string) {
+func (p remoteWriter) Delete(t *testing.T, name string) {
 	t.Helper()
 	if err := setText(t.Context(), p.Bank, name, nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// watch opens two clients of one bank: one writes, the other watches. poll is the interval at which
-// the watcher reads without a notification.
+// watch returns a function that opens two clients of one bank: one client writes, the other watches. poll is the
+// interval at which the watcher reads without a notification.
 func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -62,14 +62,14 @@ func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBan
 		own := url(fmt.Sprint("b", poll.Milliseconds(), "-", n.Add(1)))
 		w := openBank(t, own).Watch(nil, onBook)
 		w.Poll = poll
-		return pushed{openBank(t, own)}, w.Run
+		return remoteWriter{openBank(t, own)}, w.Run
 	}
 }
 
 func TestBankConformsByPolling(t *testing.T) {
 	server := storetest.StartRedis(t)
 	url := func(prefix string) string { return server.URL() + "?prefix=" + prefix }
-	t.Run("by looking", func(t *testing.T) { storetest.RunBank(t, watch(url, 50*time.Millisecond)) })
+	t.Run("by polling", func(t *testing.T) { storetest.RunBank(t, watch(url, 50*time.Millisecond)) })
 }
 
 func TestBankConformsInACluster(t *testing.T) {
@@ -77,7 +77,7 @@ func TestBankConformsInACluster(t *testing.T) {
 	storetest.RunBank(t, watch(func(prefix string) string { return cluster.URL("prefix=" + prefix) }, 50*time.Millisecond))
 }
 
-const good = `---
+const lessonText = `---
 schema: learning/v1
 slug: look-first
 title: Look first.
@@ -107,14 +107,14 @@ func TestBankChangeIsPublished(t *testing.T) {
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 	<-books // the empty book
-	eventually(t, "a listener", func() error {
+	eventually(t, "a subscription", func() error {
 		list, _ := server.Must(t, "PUBSUB", "CHANNELS").([]any)
 		if len(list) == 0 {
 			return errors.New("no subscriber listens")
 		}
 		return nil
 	})
-	if err := setText(t.Context(), openBank(t, server.URL()), "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), openBank(t, server.URL()), "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -127,7 +127,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 	}
 }
 
-// A Redis that fails, or comes back empty, removes no active lesson.
+// Active lessons stay active while Redis is down, and after Redis has lost all lessons.
 func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	server := storetest.StartRedis(t)
 	type loadedBook struct {
@@ -136,7 +136,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	}
 	var last atomic.Pointer[loadedBook]
 	b := openBank(t, server.URL())
-	if err := setText(t.Context(), b, "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), b, "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
 	w := b.Watch(nil, func(b *lesson.Book, p []lesson.Problem) { last.Store(&loadedBook{b, p}) })
@@ -161,26 +161,26 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	}
 	await("the lesson", 1, "")
 	server.Kill()
-	await("a Redis that is away", 1, "cannot be reached")
+	await("while Redis is down", 1, "cannot be reached")
 	if err := server.Start(); err != nil { // empty: the server kept no data on the disk
 		t.Fatal(err)
 	}
-	await("a Redis that is empty", 1, "lost the lessons")
+	await("after Redis lost its data", 1, "lost the lessons")
 	eventually(t, "push", func() error {
-		return errors.Join(setText(t.Context(), b, "a.md", []byte(good)), setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
+		return errors.Join(setText(t.Context(), b, "a.md", []byte(lessonText)), setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(lessonText, "look-first", "look-second"))))
 	})
 	await("the lessons pushed again", 2, "")
 	if err := errors.Join(setText(t.Context(), b, "a.md", nil), setText(t.Context(), b, "b.md", nil)); err != nil {
 		t.Fatal(err)
 	}
-	await("a bank that was emptied", 0, "")
+	await("after the lessons were deleted", 0, "")
 }
 
 func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
-		if err := setText(t.Context(), b, name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%q: got %v, want error session.ErrInvalid", name, err)
+		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("a lesson with the name %q: got error %v, want session.ErrInvalid", name, err)
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
@@ -188,7 +188,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("got %d texts, version %q, error %v, want an empty bank", len(texts), version, err)
+		t.Errorf("bank after refused lessons: got %d texts, version %q, error %v, want an empty bank", len(texts), version, err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := setText(t.Context(), b, "a.md", []byte(good)); err != nil {
+	if err := setText(t.Context(), b, "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
 	await := func(what string, ok func() bool) {
@@ -242,7 +242,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 		})
 	}
 	await("the panic", func() bool { return panics.Load() == 1 })
-	if err := setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))); err != nil {
+	if err := setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(lessonText, "look-first", "look-second"))); err != nil {
 		t.Fatal(err)
 	}
 	await("the next set", func() bool { return taken.Load() == 2 })

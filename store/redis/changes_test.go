@@ -13,7 +13,8 @@ import (
 )
 
 // A replica that adds the changes of other replicas and its own settlements to the counters that it has read once has
-// the counters of the store, in any order of settlements and looks. A look after few settlements reads no counters.
+// the counters of the store, in any order of settlements and calls of Moved. Moved after few settlements reads no
+// counters.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -37,7 +38,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
 			if err != nil || !taken[0] {
-				t.Fatalf("got taken %v, error %v, want taken", taken, err)
+				t.Fatalf("Settle: got accepted %v, error %v, want true", taken, err)
 			}
 			if s == follower && have[tenant] != nil {
 				add(tenant, deltas)
@@ -84,7 +85,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 		}
 	}
 	if complete < 4 || changed < 4*complete {
-		t.Errorf("the counters were read %d times, and changes %d times; want both, and mostly changes", complete, changed)
+		t.Errorf("the counters were read %d times as a whole and %d times as changes, want at least 4, and four times as many changes", complete, changed)
 	}
 }
 
@@ -107,7 +108,7 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() || !readChanges() {
-		t.Error("the changes are complete before the first read or incomplete afterwards, want the opposite")
+		t.Error("Changes is complete before the first read of the counters or incomplete afterwards, want the opposite")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -134,10 +135,10 @@ func oneStep(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: ourTenant, ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// A settlement whose answer was lost is among the changes once, whether Redis runs the settlement before
-// or after the next look, or after a complete read.
+// A settlement whose answer was lost is among the changes once, whether Redis executes the settlement at once, after
+// the next call of Moved, or after the next read of all counters.
 func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
-	for _, order := range []string{"at once", "after a look", "after a complete read"} {
+	for _, order := range []string{"at once", "after Moved", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
 			server := storetest.StartRedis(t)
 			proxy := newFaultProxy(t, server.Addr)
@@ -169,11 +170,11 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				}
 				return sum
 			}
-			settleSessions := func(n int, how harm) {
+			settleSessions := func(n int, how fault) {
 				t.Helper()
 				proxy.next(0, how)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (how != "") {
-					t.Fatalf("the settlement ended with %v, want an error only with a fault; the fault is %q", err, how)
+					t.Fatalf("settlement with the fault %q: got error %v, want an error only with a fault", how, err)
 				}
 			}
 			settleSessions(1, "")
@@ -190,12 +191,12 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Log(err)
 			}
 			switch order {
-			case "after a look":
+			case "after Moved":
 				have += readChanges()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
-			case "after a complete read":
+			case "after Counters":
 				readChanges()
 				have = read()
 				if err := proxy.release(); err != nil {
@@ -207,13 +208,13 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			have += readChanges()
 			have += readChanges()
 			if want := read(); have != want || want != 111 {
-				t.Errorf("the reader has %d, and the store %d; want 111", have, want)
+				t.Errorf("sum of the counters: got %d from the changes and %d from the store, want 111 from both", have, want)
 			}
 		})
 	}
 }
 
-// Of tenants that the reader does not follow, no deltas wait, and no position stays.
+// The store keeps no deltas and no position of a tenant that its reader does not follow.
 func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
@@ -240,7 +241,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		settleSessions(tenant)
 	}
 	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("the first look returns %v, want all tenants with positions", m)
+		t.Fatalf("the first Moved: got %v, want all tenants with positions", m)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -251,19 +252,19 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	settleSessions("c")
 	m := moved("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("got %v, want positions of a and b, and the name of c", m)
+		t.Errorf("Moved of a and b: got %v, want positions of a and b, and c without a position", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
 		t.Error("the changes of a tenant that no reader follows are kept")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
-		t.Errorf("got %v, %v, want the delta of b", deltas, ok)
+		t.Errorf("Changes of b: got %v, complete %v, want one delta, true", deltas, ok)
 	}
 	if m := moved("a"); len(m) != 1 {
-		t.Errorf("got %v, want a alone", m)
+		t.Errorf("Moved of a: got %v, want a alone", m)
 	}
 	if m := moved("b"); m["b"].Counters == "" {
-		t.Errorf("got %v, want a position of b", m)
+		t.Errorf("Moved of b: got %v, want a position of b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
 		t.Error("the changes of a tenant are complete although no reader followed the tenant in between")

@@ -25,8 +25,8 @@ func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetes
 	return "", nil, nil, nil
 }
 
-// name returns the id of a node of the Cluster.
-func name(t *testing.T, n *storetest.Redis) string {
+// nodeID returns the id of a node of the Cluster.
+func nodeID(t *testing.T, n *storetest.Redis) string {
 	t.Helper()
 	return fmt.Sprint(n.Must(t, "CLUSTER", "MYID"))
 }
@@ -40,7 +40,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, key := range keys {
 		if at := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); at != slot {
-			t.Errorf("%s is in %s, want %s", key, at, slot)
+			t.Errorf("key %s is in slot %s, want slot %s", key, at, slot)
 		}
 		kinds[strings.Split(key, ":")[3]] = true
 	}
@@ -56,38 +56,38 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 // table.
 func TestSlotMigrationLosesNothing(t *testing.T) {
 	cluster := storetest.StartCluster(t)
-	s := faulty(t, cluster.URL())
+	s := openPatient(t, cluster.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
 	settle := []session.Settlement{{Tenant: ourTenant, ID: sid(1), Deltas: []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}}}}
 	slot, from, to, keys := slotOf(t, cluster)
-	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", name(t, from))
-	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", name(t, to))
+	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
+	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)
 	for _, key := range append([]string{""}, keys...) { // before, between and after the keys
 		if key != "" {
 			from.Must(t, "MIGRATE", host, port, key, "0", "5000")
 		}
-		unavailable(t, "a write to a slot in transit", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+		checkUnavailable(t, "a write to a slot in transit", s.Write(t.Context(), batch(1)), redis.ErrBusy)
 		_, err := s.Settle(t.Context(), settle)
-		unavailable(t, "a settlement in a slot in transit", err, redis.ErrBusy)
+		checkUnavailable(t, "a settlement in a slot in transit", err, redis.ErrBusy)
 	}
 	for _, n := range []*storetest.Redis{to, from, cluster.Nodes[0], cluster.Nodes[1], cluster.Nodes[2]} {
-		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", name(t, to))
+		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
 	}
 	for n := range 3 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}
 	for i, want := range []bool{true, false} {
 		if taken, err := s.Settle(t.Context(), settle); err != nil || taken[0] != want {
-			t.Errorf("settlement %d: %v, %v, want %v", i, taken, err, want)
+			t.Errorf("settlement %d: got accepted %v, error %v, want %v", i, taken, err, want)
 		}
 	}
 	if list, err := s.Counters(t.Context(), ourTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
-		t.Errorf("got counters %v, error %v, want one of value 1", list, err)
+		t.Errorf("counters after two settlements: got %v, error %v, want one of value 1", list, err)
 	}
-	stored(t, s, 3)
+	checkStored(t, s, 3)
 	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
 		t.Errorf("the old node has the keys %q, want none", left)
 	}

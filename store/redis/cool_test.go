@@ -17,17 +17,17 @@ import (
 func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
-	if err := s.Write(t.Context(), whole()); err != nil {
+	if err := s.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
 	steps := settlement()
-	steps[0].FeedbackState = 1 // the exchange
+	steps[0].FeedbackState = 1 // counts the exchange only
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
 	cool := func(seconds int) (int, bool) {
 		t.Helper()
-		time.Sleep(2 * time.Millisecond) // the lease of the Cooler before
+		time.Sleep(2 * time.Millisecond) // until the lease of the previous Cooler has expired
 		n, ok, err := s.NewCooler("lake", fmt.Sprint(seconds)).Cool(t.Context(), then(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 		return n, ok
 	}
 	if n, ok := cool(1000); n != 0 || ok {
-		t.Errorf("without a group: got %d exchanges, ok %v, want none and false", n, ok)
+		t.Errorf("Cool without a group: got %d exchanges, ok %v, want none and false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
 	if err != nil || len(streams) != 1 {
@@ -47,34 +47,34 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 		}
 	}
 	if n, ok := cool(1000); n != 0 || !ok {
-		t.Errorf("before the sample: got %d exchanges, ok %v, want none and true", n, ok)
+		t.Errorf("Cool before the sample is acknowledged: got %d exchanges, ok %v, want none and true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := cool(-3600); n != 0 {
-		t.Errorf("got %d deleted exchanges of a young session, want none", n)
+		t.Errorf("Cool of exchanges before the session: got %d deleted exchanges, want none", n)
 	}
 	before, err := s.Exchanges(t.Context(), ourTenant, sid(1))
 	if err != nil || len(before) == 0 {
 		t.Fatalf("got exchanges %v, error %v, want some", before, err)
 	}
 	if n, _ := cool(1000); n != len(before) {
-		t.Errorf("got %d deleted exchanges, want %d", n, len(before))
+		t.Errorf("Cool after the sample is acknowledged: got %d deleted exchanges, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), ourTenant, sid(1)); err != nil || len(list) != 0 {
-		t.Errorf("got exchanges %v, error %v, want none", list, err)
+		t.Errorf("exchanges after Cool: got %v, error %v, want none", list, err)
 	}
 	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: ourTenant, ID: sid(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.NewestSamples(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
-		t.Errorf("got samples %v, error %v, want one", p.List, err)
+		t.Errorf("samples after Cool and another write: got %v, error %v, want one", p.List, err)
 	}
 }
 
-// coolable writes closed sessions with one sample and one exchange each, last seen at one time.
-func coolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
+// writeCoolable writes closed sessions with one sample and one exchange each, last seen at one time.
+func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
 	for n := from; n < to; n++ {
@@ -100,12 +100,12 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// A shard has more sessions of one time than one step looks at, and all of them lose their exchanges.
+// A shard has more sessions of one time than one step of Cool examines, and all of them lose their exchanges.
 func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000 // some 500 in each shard
-	coolable(t, s, ourTenant, 0, sessions)
+	writeCoolable(t, s, ourTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
@@ -113,12 +113,12 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	}
 }
 
-// An exchange that was delivered before its turn in the outbox is delivered a second time in its turn, which may be
-// after the cooling. The exchange stays deleted and is counted once; other exchanges of the session are stored.
+// The store delivers an exchange twice if the exchange has overtaken the backlog of another tenant. The second delivery
+// may come after Cool. The exchange stays deleted and is counted once; other exchanges of the session are stored.
 func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	coolable(t, s, ourTenant, 0, 1)
+	writeCoolable(t, s, ourTenant, 0, 1)
 	acknowledge(t, s, "lake")
 	cool := func() {
 		t.Helper()
@@ -130,10 +130,10 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 		t.Helper()
 		list, err := s.Exchanges(t.Context(), ourTenant, sid(0))
 		if err != nil || len(list) != exchanges {
-			t.Errorf("got %d exchanges, error %v, want %d", len(list), err, exchanges)
+			t.Errorf("stored exchanges: got %d, error %v, want %d", len(list), err, exchanges)
 		}
 		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != ever {
-			t.Errorf("got %d exchanges ever, error %v, want %d", m["exchanges_ever"], err, ever)
+			t.Errorf("exchanges ever stored: got %d, error %v, want %d", m["exchanges_ever"], err, ever)
 		}
 	}
 	cool()
@@ -158,7 +158,7 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 func TestCoolingWaitsForFeedback(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	coolable(t, s, ourTenant, 0, 1)
+	writeCoolable(t, s, ourTenant, 0, 1)
 	acknowledge(t, s, "lake")
 	step := []session.Settlement{{Tenant: ourTenant, ID: sid(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
 	if _, err := s.Settle(t.Context(), step); err != nil {
@@ -183,19 +183,19 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	}
 }
 
-// One replica cools. A further call costs one command for each shard and each pair of tenant and shard without old
-// sessions, in few round trips.
+// A call of Cool without old sessions costs about one command for each pair of tenant and shard. A replica without the
+// lease sends at most ten commands.
 func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	const tenants = 300
 	for n := range tenants {
-		coolable(t, one, fmt.Sprint("tenant", n), n, n+1)
+		writeCoolable(t, one, fmt.Sprint("tenant", n), n, n+1)
 	}
 	acknowledge(t, one, "lake")
-	works, waits := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
-	if n, _, err := works.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
+	withLease, withoutLease := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
+	if n, _, err := withLease.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
 		t.Fatalf("got %d deleted exchanges, error %v, want %d", n, err, tenants)
 	}
 	cost := func(k *redis.Cooler) int {
@@ -205,11 +205,11 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 		}
 		return commandsOf(t, server) - before
 	}
-	if n := cost(works); n > tenants+20 {
-		t.Errorf("a call without old sessions costs %d commands for %d tenants", n, tenants)
+	if n := cost(withLease); n > tenants+20 {
+		t.Errorf("Cool without old sessions costs %d commands for %d tenants, want at most 20 more than tenants", n, tenants)
 	}
-	if n := cost(waits); n > 10 {
-		t.Errorf("a call of a replica without the lease costs %d commands", n)
+	if n := cost(withoutLease); n > 10 {
+		t.Errorf("Cool of a replica without the lease costs %d commands, want at most 10", n)
 	}
 }
 
@@ -228,12 +228,12 @@ func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
 		return ok
 	}
 	if claimed() {
-		t.Fatal("another owner got the lease of a Cooler that has not released the lease")
+		t.Fatal("another owner got the lease before Release, want the lease held")
 	}
 	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil || claimed() {
-		t.Errorf("got error %v, want a lease that a Cooler without the lease cannot end", err)
+		t.Errorf("after Release of a Cooler without the lease: got error %v or a free lease, want the lease held", err)
 	}
 	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil || !claimed() {
-		t.Errorf("got error %v, want a released lease", err)
+		t.Errorf("after Release of the Cooler with the lease: got error %v or a held lease, want the lease free", err)
 	}
 }

@@ -20,20 +20,19 @@ type faultProxy struct {
 	mu   sync.Mutex
 	seen int    // commands since the last call of next
 	at   int    // number of the command with the fault
-	how  harm   // kind of the fault
+	how  fault  // kind of the fault
 	done bool   // the fault has happened
-	held []byte // command that release sends
+	held []byte // bytes of the late command, which release sends
 }
 
-// harm is the fault of a command: the connection breaks before the server has the command, the
-// connection breaks after the server has executed the command, the connection breaks and the server has the
-// command at the call of release, or the server answers with the error text of the harm.
-type harm string
+// fault is the fault of a command: one of the constants, or the text of an error that the proxy answers in place of the
+// server.
+type fault string
 
 const (
-	cutBefore harm = "cut before"
-	cutBehind harm = "cut behind"
-	late      harm = "late"
+	cutBefore fault = "cut before" // the connection breaks before the server has the command
+	cutBehind fault = "cut behind" // the connection breaks after the server has executed the command
+	late      fault = "late"       // the connection breaks, and the server gets the command at the call of release
 )
 
 // newFaultProxy returns a proxy in front of a Redis server, which cuts and delays connections.
@@ -65,21 +64,21 @@ func (b *faultProxy) close() {
 }
 
 // next sets the fault for the command with the number at, from 0; a negative number sets no fault.
-func (b *faultProxy) next(at int, how harm) {
+func (b *faultProxy) next(at int, how fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen, b.at, b.how, b.done = 0, at, how, false
 }
 
 // commands returns the number of commands since next, and whether the fault has happened.
-func (b *faultProxy) commands() (n int, harmed bool) {
+func (b *faultProxy) commands() (n int, happened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen, b.done
 }
 
-// judge returns the fault of a command.
-func (b *faultProxy) judge(name string) harm {
+// faultOf counts a command, and returns the fault of the command; "": none.
+func (b *faultProxy) faultOf(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
 		return ""
@@ -127,7 +126,7 @@ func (b *faultProxy) serve(client net.Conn) {
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
-		switch how := b.judge(name); how {
+		switch how := b.faultOf(name); how {
 		case cutBefore:
 			return
 		case late:

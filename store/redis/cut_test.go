@@ -46,8 +46,8 @@ func two(a any, err error) (any, error) { return a, err }
 // three returns both results of a call with an error as one value.
 func three(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// whole returns a batch with one value of each kind in two tenants, and the row of a run.
-func whole() session.Batch {
+// fullBatch returns a batch with one value of each kind in two tenants, and the row of a run.
+func fullBatch() session.Batch {
 	b := batch(1)
 	other := batch(2)
 	for i := range other.Rows {
@@ -86,10 +86,10 @@ func settlement() []session.Settlement {
 	}}
 }
 
-// changes returns all changing calls, in an order in which each has an effect.
+// changes returns all calls that change the store, in an order in which each has an effect.
 func changes() []storeCall {
 	return []storeCall{
-		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, whole()) }),
+		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
 		act("add feedback", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {entryOf("a")}, sid(3): {entryOf("b")}})
 			return err
@@ -139,8 +139,8 @@ func changes() []storeCall {
 	}
 }
 
-// views returns all reading calls.
-func views() []storeCall {
+// reads returns all calls that only read.
+func reads() []storeCall {
 	return []storeCall{
 		read("session", func(ctx context.Context, s *redis.Store) (any, error) {
 			return three(s.Session(ctx, ourTenant, sid(1)))
@@ -240,7 +240,8 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a store whose every call may have a fault, and whose breaker never opens.
+// openFaulty returns a function that opens a store behind the proxy b, which injects faults. The breaker of the store
+// never opens, because each look at the clock moves the clock by 10 seconds.
 func openFaulty(t *testing.T) (s func(prefix string) *redis.Store, b *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -259,17 +260,17 @@ func openFaulty(t *testing.T) (s func(prefix string) *redis.Store, b *faultProxy
 	}, b
 }
 
-// seen returns all data of a store as text.
-func seen(t *testing.T, s *redis.Store) string {
+// dataOf returns the results of all reading calls of a store as text.
+func dataOf(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
-	for _, d := range views() {
-		if d.name == "epoch" { // of the server
+	for _, d := range reads() {
+		if d.name == "epoch" { // the epoch belongs to the server, not to the store
 			continue
 		}
 		v, err := d.do(t.Context(), s)
 		if err != nil {
-			t.Fatalf("%s: got %v, want no error", d.name, err)
+			t.Fatalf("%s: got error %v, want none", d.name, err)
 		}
 		text += fmt.Sprintf("%s: %+v\n", d.name, v)
 	}
@@ -291,9 +292,9 @@ func differing(have, want string) (out string) {
 	return out
 }
 
-// harms returns the faults, with the error that the store returns for each.
-func harms() map[harm]error {
-	return map[harm]error{
+// faults returns the faults of a command, with the error that the store returns for each.
+func faults() map[fault]error {
+	return map[fault]error{
 		cutBefore: redis.ErrDown,
 		cutBehind: redis.ErrDown,
 		"READONLY You can't write against a read only replica.":                   redis.ErrBusy,
@@ -314,12 +315,12 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := openFaulty(t)
 	for n, d := range changes() {
 		want := ""
-		for how, kind := range harms() {
+		for how, kind := range faults() {
 			for at := -1; ; at++ {
 				s := open(fmt.Sprint("c", n, how[:10], at+1))
 				for _, earlier := range changes()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
-						t.Fatalf("got earlier.name %q, error %v, want no error", earlier.name, err)
+						t.Fatalf("%s: got error %v, want none", earlier.name, err)
 					}
 				}
 				b.next(at, how)
@@ -327,9 +328,9 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				_, hit := b.commands()
 				b.next(-1, "")
 				if (err != nil) != hit || hit && (!errors.Is(err, kind) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s command %d: got error %v, want an unavailable store if the command was met", d.name, how, at, err)
+					t.Errorf("%s, %s command %d: fault happened = %v, got error %v, want an error that is %v and ErrUnavailable if the fault happened, else none", d.name, how, at, hit, err, kind)
 				}
-				if at >= 0 && !hit { // the deed has no further commands
+				if at >= 0 && !hit { // the call has no further commands
 					if at == 0 {
 						t.Errorf("%s: the fault %s met no command", d.name, how)
 					}
@@ -338,7 +339,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				if _, err := d.do(t.Context(), s); hit && err != nil {
 					t.Errorf("%s, %s command %d: the repetition failed: %v", d.name, how, at, err)
 				}
-				have := seen(t, s)
+				have := dataOf(t, s)
 				if want == "" {
 					want = have
 				}
@@ -358,32 +359,32 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	s := open("looks")
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
+			t.Fatalf("%s: got error %v, want none", d.name, err)
 		}
 	}
-	all := harms()
+	all := faults()
 	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
 	for how, kind := range all {
-		for _, d := range views() {
+		for _, d := range reads() {
 			b.next(-1, "")
 			want, err := d.do(t.Context(), s)
 			if err != nil {
-				t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
+				t.Fatalf("%s without a fault: got error %v, want none", d.name, err)
 			}
 			total, _ := b.commands()
 			for at := range total {
 				b.next(at, how)
 				have, err := d.do(t.Context(), s)
 				_, hit := b.commands()
-				later := !errors.Is(kind, redis.ErrCorrupt)
+				temporary := !errors.Is(kind, redis.ErrCorrupt)
 				switch {
-				case !hit && d.name == "moved": // a second look reads less
+				case !hit && d.name == "moved": // a second call sends fewer commands
 				case !hit:
 					t.Errorf("%s: the call sent no command %d", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
 					t.Errorf("%s, %.9s at command %d: the answer is %v without an error, want %v", d.name, how, at, have, want)
-				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != later):
-					t.Errorf("%s, %.9s at command %d: got error %v, want %v", d.name, how, at, err, kind)
+				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != temporary):
+					t.Errorf("%s, %.9s at command %d: got error %v, want %v, with ErrUnavailable = %v", d.name, how, at, err, kind, temporary)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close() //nolint:errcheck // the store was only read since the last write
+	defer store.Close() //nolint:errcheck // every write has returned
 
 	id := session.KeyOf("acme", session.SpaceName, "ci-1")
 	now := time.Now()

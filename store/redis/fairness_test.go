@@ -55,13 +55,13 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		firsts[ids[0]] = true
 	}
 	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 calls returned %d sessions, want %d; %d different first sessions, want at least a quarter", len(seen), sessions, len(firsts))
+		t.Errorf("300 calls returned %d sessions with %d different first sessions, want %d sessions and at least %d first sessions", len(seen), len(firsts), sessions, sessions/4)
 	}
 	if n := len(list(1000)); n != sessions {
-		t.Errorf("got %d sessions below the limit, want all %d", n, sessions)
+		t.Errorf("Unsettled with the limit 1000: got %d sessions, want %d", n, sessions)
 	}
 	if n := len(list(sessions - 1)); n != sessions-1 {
-		t.Errorf("got %d sessions, want the limit %d", n, sessions-1)
+		t.Errorf("Unsettled with the limit %[2]d: got %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rows) > limit {
-				t.Fatalf("got %d sessions, want at most %d", len(rows), limit)
+				t.Fatalf("OpenFeedback: got %d sessions on a page, want at most %d", len(rows), limit)
 			}
 			for i := range rows {
 				seen[rows[i].ID]++
@@ -119,10 +119,10 @@ func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
 	before := commandsOf(t, server)
 	list, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
-		t.Fatalf("got %v, error %v, want the sum 6", list, err)
+		t.Fatalf("counters: got %v, error %v, want one with the sum 6", list, err)
 	}
 	if n := commandsOf(t, server) - before; n > 256+3*4+5 {
-		t.Errorf("the read cost %d commands, want one for each of 256 shards and four for each of 3 shards with counters", n)
+		t.Errorf("the read cost %d commands, want at most %d: one for each shard, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
 func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
-	pairs := func() (n int64) {
+	pairs := func() (n int64) { // of shard and tenant
 		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
 			n += size
@@ -148,7 +148,7 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 		}
 	}
 	if n := pairs(); n != 2 {
-		t.Fatalf("got %d pairs, want one for each shard", n)
+		t.Fatalf("pairs of shard and tenant: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(want) == 0 {
@@ -158,17 +158,17 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := pairs(); n != 2 {
-		t.Errorf("got %d pairs after one of many sessions, want 2", n)
+		t.Errorf("pairs of shard and tenant after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
 		t.Fatalf("deleted %d sessions, error %v, want %d", n, err, sessions-1)
 	}
 	if n := pairs(); n != 0 {
-		t.Errorf("got %d pairs without sessions, want none", n)
+		t.Errorf("pairs of shard and tenant without sessions: got %d, want 0", n)
 	}
 	have, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || fmt.Sprint(have) != fmt.Sprint(want) {
-		t.Errorf("got counters %v, error %v, want %v", have, err, want)
+		t.Errorf("counters after the deletion: got %v, error %v, want %v", have, err, want)
 	}
 	if err := s.Write(t.Context(), batch(50)); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
 	if err != nil || found != 1 || pairs() != 1 {
-		t.Errorf("got %d sessions in %d pairs, error %v, want one", found, pairs(), err)
+		t.Errorf("after the next session: got %d sessions in %d pairs of shard and tenant, error %v, want one of each", found, pairs(), err)
 	}
 }
 

@@ -16,23 +16,23 @@ import (
 	"precept/store/storetest"
 )
 
-// quick is the timeout of the client in these tests.
-const quick = 300 * time.Millisecond
+// shortTimeout is the timeout of openImpatient, and of the lessons' client.
+const shortTimeout = 300 * time.Millisecond
 
-// faulty opens a store whose calls may take 20 seconds.
-func faulty(t *testing.T, url string) *redis.Store {
+// openPatient opens a store whose calls may take 20 seconds.
+func openPatient(t *testing.T, url string) *redis.Store {
 	t.Helper()
-	return bounded(t, url, 20*time.Second)
+	return openWithTimeout(t, url, 20*time.Second)
 }
 
 // openImpatient opens a store whose calls may take 300 ms.
 func openImpatient(t *testing.T, url string) *redis.Store {
 	t.Helper()
-	return bounded(t, url, quick)
+	return openWithTimeout(t, url, shortTimeout)
 }
 
-// bounded opens a store whose calls may take limit.
-func bounded(t *testing.T, url string, limit time.Duration) *redis.Store {
+// openWithTimeout opens a store whose calls may take limit.
+func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
 	if err != nil {
@@ -58,11 +58,11 @@ func batch(n int) session.Batch {
 	}
 }
 
-// unavailable checks that the error allows a later repetition.
-func unavailable(t *testing.T, what string, err, kind error) {
+// checkUnavailable fails the test unless err is of a kind and says that a later repetition may succeed.
+func checkUnavailable(t *testing.T, call string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: got %v, want an error that is ErrUnavailable and \"%v\", and not ErrInvalid", what, err, kind)
+		t.Errorf("%s: got error %v, want one that is ErrUnavailable and \"%v\", and not ErrInvalid", call, err, kind)
 	}
 }
 
@@ -74,12 +74,12 @@ func eventually(t *testing.T, what string, fn func() error) {
 		err = fn()
 	}
 	if err != nil {
-		t.Fatalf("%s: got %v, want no error", what, err)
+		t.Fatalf("%s: got error %v after a minute, want none", what, err)
 	}
 }
 
-// stored fails the test unless the store has want sessions and as many exchanges.
-func stored(t *testing.T, s *redis.Store, want int64) {
+// checkStored fails the test unless the store has want sessions and as many exchanges.
+func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
 	eventually(t, "count", func() (err error) {
@@ -87,12 +87,12 @@ func stored(t *testing.T, s *redis.Store, want int64) {
 		return err
 	})
 	if m["sessions"] != want || m["exchanges"] != want || m["exchanges_ever"] != want {
-		t.Errorf("stored %v; want %d of each", m, want)
+		t.Errorf("statistics: got %v, want %d sessions, exchanges and exchanges ever", m, want)
 	}
 }
 
-// waitForError repeats until the error is of the kind: on a machine with much to do, the clock may come
-// first.
+// waitForError repeats fn until its error is of a kind, and returns the error. On a loaded machine the first error may
+// be a timeout.
 func waitForError(t *testing.T, what string, kind error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, what, func() error {
@@ -101,7 +101,7 @@ func waitForError(t *testing.T, what string, kind error, fn func() error) (err e
 		}
 		return nil
 	})
-	unavailable(t, what, err, kind)
+	checkUnavailable(t, what, err, kind)
 	return err
 }
 
@@ -112,12 +112,12 @@ func waitForError(t *testing.T, what string, kind error, fn func() error) (err e
 func waitForOpenBreaker(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
-	s, err := redis.Open(redis.Options{URL: url, Now: func() time.Time { return now }, Timeout: quick})
+	s, err := redis.Open(redis.Options{URL: url, Now: func() time.Time { return now }, Timeout: shortTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	refused := func(what string, err error) {
+	checkRefused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
 			t.Fatalf("%s with an open breaker: got error %v, want redis.ErrDown with the time of the next try", what, err)
@@ -130,19 +130,19 @@ func waitForOpenBreaker(t *testing.T, url string) {
 		// The error is that of the context or that of the connection's timeout, whichever comes first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !waited || strings.Contains(err.Error(), "asked again every") {
-			t.Errorf("a look-up with an open breaker: got error %v, want the error of the waiting call", err)
+			t.Errorf("a look-up before the breaker opens: got error %v, want the error of its timeout", err)
 		}
 	}
 	for range 200 {
 		_, _, err := s.Session(t.Context(), "default", sid(1))
-		refused("a look-up", err)
+		checkRefused("a look-up", err)
 	}
 	err = s.Write(t.Context(), batch(1))
-	unavailable(t, "write", err, redis.ErrDown)
+	checkUnavailable(t, "write", err, redis.ErrDown)
 	if strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the recorder's first write was not tried: %v", err)
+		t.Errorf("the first write: got error %v, want the error of its timeout", err)
 	}
-	refused("the next write", s.Write(t.Context(), batch(1)))
+	checkRefused("the next write", s.Write(t.Context(), batch(1)))
 }
 
 func TestFrozenServerIsUnavailable(t *testing.T) {
@@ -156,9 +156,9 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}
-	stored(t, s, 5)
+	checkStored(t, s, 5)
 	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
-		t.Errorf("look-ups do not go out again: %v, %v", ok, err)
+		t.Errorf("a look-up after the thaw: got found %v, error %v, want true", ok, err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestPausedServerIsUnavailable(t *testing.T) {
 	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
 	waitForOpenBreaker(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 }
 
 func TestSilentServerIsUnavailable(t *testing.T) {
@@ -181,7 +181,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
 	waitForOpenBreaker(t, url)
 	s := openImpatient(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), quick)
+	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
 		t.Error("Ping of a silent server succeeded, want an error")
@@ -189,16 +189,16 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 }
 
 func TestClosedPortIsUnavailable(t *testing.T) {
-	s := faulty(t, "redis://127.0.0.1:"+storetest.FreePort(t))
-	unavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
-	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	s := openPatient(t, "redis://127.0.0.1:"+storetest.FreePort(t))
+	checkUnavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
 	_, err := s.Epoch(t.Context())
-	unavailable(t, "epoch", err, redis.ErrDown)
+	checkUnavailable(t, "epoch", err, redis.ErrDown)
 }
 
 func TestKilledServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -207,23 +207,23 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := s.Epoch(t.Context()); again != before || err != nil {
-		t.Errorf("without a restart the epoch is %[2]s, want %[1]s: %[3]v", before, again, err)
+		t.Errorf("epoch without a restart: got %s, error %v, want %s", again, err, before)
 	}
 	server.Kill()
-	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // the restarted server does not know the scripts
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("got the epoch %s after a restart, error %v, want another epoch", after, err)
+		t.Errorf("epoch after a restart: got %s, error %v, want another than %s", after, err, before)
 	}
 }
 
 func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -233,19 +233,19 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	}
 	server.Must(t, "FLUSHALL")
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("got the epoch %s after FLUSHALL, error %v, want another epoch", after, err)
+		t.Errorf("epoch after FLUSHALL: got %s, error %v, want another than %s", after, err, before)
 	}
-	for n := range 2 { // a client that kept a copy writes again
+	for n := range 2 { // the lost batch is written again
 		if err := s.Write(t.Context(), batch(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 }
 
 func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	for n := range 4 {
 		server.Must(t, "SCRIPT", "FLUSH")
 		if err := s.Write(t.Context(), batch(n)); err != nil {
@@ -254,28 +254,28 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 		server.Must(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatalf("got ok %+v, error %v, want no error and ok[0] = true", ok, err)
+			t.Fatalf("Settle: got accepted %v, error %v, want true", ok, err)
 		}
 	}
-	stored(t, s, 4)
+	checkStored(t, s, 4)
 	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
-		t.Errorf("got counters %v, error %v, want one of value 4", c, err)
+		t.Errorf("counters after four settlements: got %v, error %v, want one of value 4", c, err)
 	}
 }
 
 func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
-	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
+	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("reading from a full Redis: found %v, want true: %v", ok, err)
+		t.Errorf("Session of a full Redis: got found %v, error %v, want true", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("deleting from a full Redis: found %v, want true: %v", ok, err)
+		t.Errorf("Forget in a full Redis: got found %v, error %v, want true", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -285,7 +285,7 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	}
 	m, err := s.Stats(t.Context())
 	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
-		t.Errorf("got %v, error %v, want 2 sessions and 2 exchanges", m, err)
+		t.Errorf("statistics: got %v, error %v, want 2 sessions and 2 exchanges", m, err)
 	}
 }
 
@@ -304,24 +304,24 @@ func TestForeignKeysAreCorrupt(t *testing.T) {
 	}
 	_, err := s.Exchanges(t.Context(), "default", sid(1))
 	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
-	for what, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
+	for call, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s: got %v, want error redis.ErrCorrupt and an error other than session.ErrUnavailable", what, err)
+			t.Errorf("%s of a key with a foreign type: got error %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
 	}
 }
 
 func TestReadOnlyReplicaIsBusy(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
 	server.Must(t, "REPLICAOF", "127.0.0.1", "1")
-	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrBusy)
 	server.Must(t, "REPLICAOF", "NO", "ONE")
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 }
 
 func TestWrongPasswordIsAnAuthError(t *testing.T) {
@@ -335,10 +335,10 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		"redis://nobody:" + wrong + "@" + server.Addr:  redis.ErrAuth,
 		server.URL(): redis.ErrAuth,
 	} {
-		s := faulty(t, url)
+		s := openPatient(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
-			t.Errorf("got %v, want %v", err, kind)
+			t.Errorf("%s: got error %v, want %v", url, err, kind)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())
@@ -352,20 +352,20 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 func TestMissingPermissionNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
-	s := faulty(t, "redis://app:secret@"+server.Addr)
+	s := openPatient(t, "redis://app:secret@"+server.Addr)
 	err := s.Write(t.Context(), batch(1))
-	unavailable(t, "write", err, redis.ErrACL)
+	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
-		t.Errorf("the error does not say what to do: %v", err)
+		t.Errorf("a refused command: got error %v, want one that names docs/OPERATIONS.md", err)
 	}
 	server.Must(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	stored(t, s, 1)
+	checkStored(t, s, 1)
 }
 
-// The permissions in docs/OPERATIONS.md suffice for the whole suite.
+// The permissions in docs/OPERATIONS.md suffice for the conformance suite.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)

@@ -23,12 +23,13 @@ func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) 
 	}
 }
 
-// openFeedback reads a page as "session: feedback ..." lines, and the position after the page.
+// openFeedback returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
+// entry b of session 1), and the position after the page.
 func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("got %d entries in rows, len(entries) %d, error %v, want no error and %d entries in rows", len(rows), len(entries), err, len(entries))
+		t.Fatalf("OpenFeedback: got %d rows and entries of %d sessions, error %v, want equal numbers and no error", len(rows), len(entries), err)
 	}
 	var list []string
 	for i, r := range rows {
@@ -56,11 +57,11 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(what, after string, limit int, want string) string {
+	check := func(moment, after string, limit int, want string) string {
 		t.Helper()
 		have, last := openFeedback(t, s, after, limit)
 		if have != want {
-			t.Errorf("%s: got %q, want %q", what, have, want)
+			t.Errorf("%s: got the page %q, want %q", moment, have, want)
 		}
 		return last
 	}
@@ -82,7 +83,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Helper()
 		have, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
 		if err != nil || fmt.Sprint(have) != want {
-			t.Errorf("settled: got %v %v, want %s", have, err, want)
+			t.Errorf("Settled: got %v, error %v, want %s", have, err, want)
 		}
 	}
 	settled("[false false false]")
@@ -109,7 +110,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	// An unreadable entry does not block other entries.
 	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
 	if len(keys) != 1 {
-		t.Fatalf("got %+v, want one entry in keys", keys)
+		t.Fatalf("keys of the feedback of session 0: got %v, want one", keys)
 	}
 	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), batch(3)); err != nil {
@@ -139,7 +140,7 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 		}
 		lists, _ := server.Must(t, "KEYS", "*:all:parked").([]any)
 		if len(lists) != 1 {
-			t.Fatalf("got lists %v, want one", lists)
+			t.Fatalf("lists of tenants with parked feedback: got %v, want one", lists)
 		}
 		server.Must(t, "DEL", fmt.Sprint(lists[0]))
 		key := session.EchoKey(1)
@@ -147,7 +148,7 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 			key = 2
 		}
 		if err := s.Park(t.Context(), ourTenant, key, entryOf("e")); !errors.Is(err, want) {
-			t.Errorf("%s: got error %v, want %v", name, err, want)
+			t.Errorf("%s: got error %v from Park, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
 			t.Errorf("%s: purged %d entries, error %v, want 1", name, n, err)
@@ -155,7 +156,7 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 	}
 }
 
-// Parked feedback is bounded for each tenant: other tenants keep their places.
+// Each tenant has its own limit of parked feedback.
 func TestParkingIsBoundedPerTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, MaxParked: 3})
@@ -169,7 +170,7 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("the fourth entry: got %v, want ErrParkingFull", err)
+		t.Errorf("the fourth entry: got error %v, want ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
 		t.Errorf("Park of a parked entry into a full tenant failed: %v", err)

@@ -47,7 +47,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 		t.Errorf("the mark at another replica: got %+v, found %v, error %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("the mark of another session is %+v (found: %v), want 1 item: %v", m, ok, err)
+		t.Errorf("the mark of another session: got %+v, found %v, error %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
@@ -74,23 +74,23 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	for i := range wanted {
 		place, err := one.Announce(ctx, wanted[i])
 		if err != nil || place == "" {
-			t.Fatalf("got place %q, error %v, want no error and a non-empty place", place, err)
+			t.Fatalf("Announce: got place %q, error %v, want a place and no error", place, err)
 		}
 		wanted[i].Place = place
 	}
-	same := func(what, after string, want []session.Erasure) {
+	check := func(what, after string, want []session.Erasure) {
 		t.Helper()
 		list, err := other.Erasures(ctx, after)
 		equal := slices.EqualFunc(list, want, func(a, b session.Erasure) bool {
 			return a.Place == b.Place && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
 		})
 		if err != nil || !equal {
-			t.Errorf("%s: %+v, %v, want %+v", what, list, err, want)
+			t.Errorf("Erasures %s: got %+v, error %v, want %+v", what, list, err, want)
 		}
 	}
-	same("all", "", wanted)
+	check("from the start", "", wanted)
 	for i := range wanted {
-		same(fmt.Sprint("behind ", i), wanted[i].Place, wanted[i+1:])
+		check(fmt.Sprint("after the announcement ", i), wanted[i].Place, wanted[i+1:])
 	}
 	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
@@ -108,19 +108,19 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 }
 
-// A text that is left with a session is returned to each replica until the text is cleared, and never for an unknown or
-// forgotten session.
-func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
+// An answer that one replica stores for a session is returned to each replica until the answer is cleared, and never
+// for an unknown or forgotten session.
+func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	if err := one.Write(ctx, batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	left := func(what string, n int, name, want string) {
+	check := func(moment string, n int, name, want string) {
 		t.Helper()
 		text, ok, err := other.Answer(ctx, "default", sid(n), name)
 		if err != nil || ok != (want != "") || text != want {
-			t.Errorf("%s: got text %q, ok %v, error %v, want no error, ok = %v and text = %q", what, text, ok, err, (want != ""), want)
+			t.Errorf("Answer %s: got %q, found %v, error %v, want %q, found %v", moment, text, ok, err, want, want != "")
 		}
 	}
 	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
@@ -128,24 +128,24 @@ func TestLeftTextIsReturnedUntilCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	left("what was left last", 1, "answer", "OK: recorded")
-	left("a second time", 1, "answer", "OK: recorded")
+	check("after PutAnswer", 1, "answer", "OK: recorded")
+	check("at the second call", 1, "answer", "OK: recorded")
 	if err := one.Clear(ctx, "default", sid(1), "answer"); err != nil {
 		t.Fatal(err)
 	}
-	left("after Clear", 1, "answer", "")
-	left("another name", 1, "other", "more")
+	check("after Clear", 1, "answer", "")
+	check("under another name", 1, "other", "more")
 	if err := one.PutAnswer(ctx, "default", sid(2), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	left("a session that is not there", 2, "answer", "")
+	check("of an unknown session", 2, "answer", "")
 	if err := one.PutAnswer(ctx, "default", sid(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
-		t.Fatalf("got there %v, error %v, want there = true and no error", there, err)
+		t.Fatalf("Forget: got found %v, error %v, want true", there, err)
 	}
-	left("a session that was forgotten", 1, "answer", "")
+	check("of a forgotten session", 1, "answer", "")
 }
 
 // Consultations of all replicas are added up, each batch once, for any repetition with any content; lessons without
@@ -162,7 +162,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: then(0)}}); err != nil { // from before
+	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: then(0)}}); err != nil { // an earlier time without a consultation
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
@@ -171,7 +171,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: then(2)}}
 	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
+		t.Errorf("Consultations: got %v, error %v, want %v", got, err, want)
 	}
 	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
 		t.Errorf("Consultations of no lessons: got %v, error %v, want none", got, err)
@@ -201,7 +201,7 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	postScore(t, one, 1, "f1", 1)
 	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
-		t.Errorf("an announced session did not change ProvisionalRewards: %+v, then %+v", before, after)
+		t.Errorf("new feedback did not change ProvisionalRewards: %+v, then %+v", before, after)
 	}
 	postScore(t, one, 1, "f1", 1) // the same again
 	if again := position(); again != after {

@@ -79,10 +79,10 @@ func TestKeysHashForeignNames(t *testing.T) {
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("%.20q makes the key %.60q, want a hashed name in one pair of braces", name, k)
+			t.Errorf("key of the tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
 		}
 		if other, ok := seen[k]; ok {
-			t.Errorf("%.20q and %.20q have the key %q, want two keys", name, other, k)
+			t.Errorf("the tenants %.20q and %.20q have the same key %q, want two keys", name, other, k)
 		}
 		seen[k] = name
 	}
@@ -91,7 +91,7 @@ func TestKeysHashForeignNames(t *testing.T) {
 // The shards of a tenant are evenly spaced over the slots of a Cluster.
 func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 	if c := crc16("123456789"); c != 0x31c3 {
-		t.Fatalf("the checksum is %x, want 31c3", c)
+		t.Fatalf("crc16(123456789): got %x, want 31c3", c)
 	}
 	for r, tag := range shardTags() {
 		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
@@ -147,11 +147,11 @@ func TestWalkMergesManyParts(t *testing.T) {
 	}
 	slices.Sort(want)
 	calls := 0
-	w := walker[int64]{s: s, list: func(_ context.Context, _ client, of []*cursor, most int) error {
+	w := walker[int64]{s: s, list: func(_ context.Context, _ client, of []*cursor, limit int) error {
 		calls++
 		for _, k := range of {
 			list := lists[k.in.base]
-			n := min(len(list), most)
+			n := min(len(list), limit)
 			for _, place := range list[:n] {
 				k.refs = append(k.refs, ref{place: at(place)})
 			}
@@ -172,10 +172,10 @@ func TestWalkMergesManyParts(t *testing.T) {
 		got = append(got, r.place.major)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %d references, want %d in order", len(got), len(want))
+		t.Errorf("the walk returned %d references, ordered = %v, want %d in the order of their places", len(got), slices.IsSorted(got), len(want))
 	}
-	if most := parts/256 + 1 + 30*100/8; calls > most {
-		t.Errorf("the walk made %d calls, want at most %d", calls, most)
+	if limit := parts/256 + 1 + 30*100/8; calls > limit {
+		t.Errorf("the walk made %d calls, want at most %d", calls, limit)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fillStore returns a store after every kind of change, in two tenants.
+// fillStore makes every kind of change in two tenants, except deletions.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, d := range changes() {
@@ -23,11 +23,11 @@ func fillStore(t *testing.T, s *redis.Store) {
 			continue
 		}
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("got d.name %q, error %v, want no error", d.name, err)
+			t.Fatalf("%s: got error %v, want none", d.name, err)
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+		t.Fatalf("Claim: got %v, error %v, want true", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	shape := regexp.MustCompile(`^team-a:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[-a-z:0-9]+$`)
 	ends := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
 	tags := map[string]bool{}
-	most := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
+	expiries := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
 	for _, key := range keysOf(t, server, "*") {
 		found := shape.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
@@ -71,17 +71,17 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 			t.Errorf("the key %s expires in %d ms, want an expiry only for the kinds with one", key, ttl)
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
-			if left := time.Duration(ttl) * time.Millisecond; left > most[kind] || left < most[kind]-5*time.Minute {
-				t.Errorf("the key %s expires in %v, want %v", key, left, most[kind])
+			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
+				t.Errorf("the key %s expires in %v, want at most %v and at least 5 minutes less", key, left, expiries[kind])
 			}
-			delete(most, kind)
+			delete(expiries, kind)
 		}
 	}
 	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
 		t.Errorf("got the hash tags %v, want 4", tags)
 	}
-	if len(most) > 0 {
-		t.Errorf("the store has no key of the kinds %v", most)
+	if len(expiries) > 0 {
+		t.Errorf("the store has no key of the kinds %v", expiries)
 	}
 }
 
@@ -89,19 +89,19 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 func TestPrefixesAreSeparate(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
-	empty := seen(t, other)
+	empty := dataOf(t, other)
 	fillStore(t, one)
-	if have := seen(t, other); have != empty {
+	if have := dataOf(t, other); have != empty {
 		t.Errorf("the store with another prefix shows data, want none:%s", differing(have, empty))
 	}
-	full := seen(t, one)
+	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
 			t.Errorf("forgot %d sessions under another prefix, error %v, want none", n, err)
 		}
 	}
-	if have := seen(t, one); have != full {
-		t.Errorf("the data of the other prefix differs after the deletion, want it unchanged:%s", differing(have, full))
+	if have := dataOf(t, one); have != full {
+		t.Errorf("the data under the prefix one differs after a deletion under the prefix other:%s", differing(have, full))
 	}
 }
 
@@ -113,7 +113,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
-		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+		t.Fatalf("session 1: got found %v, error %v, want true", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -121,17 +121,17 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 	tag := strings.Split(own[0], ":")[2]
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
-	app := faulty(t, "redis://app:secret@"+server.Addr)
-	all := []string{
-		"write", "set aside", "readmit", "retain", "purge", "forget tenant", // calls for both tenants, by design or in these tests
+	app := openPatient(t, "redis://app:secret@"+server.Addr)
+	ofSeveral := []string{ // calls for both tenants, by design or in these tests
+		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
-	for _, d := range append(changes(), views()...) {
+	for _, d := range append(changes(), reads()...) {
 		_, err := d.do(t.Context(), app)
-		if several := slices.Contains(all, d.name); err != nil && !several {
-			t.Errorf("%s: got %v, want no error or several = true", d.name, err)
+		if several := slices.Contains(ofSeveral, d.name); err != nil && !several {
+			t.Errorf("%s of one tenant: got error %v, want none", d.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s of several tenants ended with %v, want no error or %v", d.name, err, redis.ErrACL)
+			t.Errorf("%s of several tenants: got error %v, want none or redis.ErrACL", d.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
@@ -189,23 +189,23 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 	if !claim(one, "one", time.Hour) || claim(other, "other", time.Hour) {
 		t.Fatal("the first owner lacks the claim, or a second owner has it")
 	}
-	if !claim(one, "one", time.Millisecond) { // from now on
-		t.Fatal("the owner of a claim cannot shorten it, want it shortened")
+	if !claim(one, "one", time.Millisecond) { // shortens the claim
+		t.Fatal("Claim by the owner of the claim: got false, want true")
 	}
 	eventually(t, "the end of the claim", func() error {
 		if !claim(other, "other", time.Hour) {
-			return errors.New("it is taken still")
+			return errors.New("the first owner still has the claim")
 		}
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("an owner that returned late has the claim, want it refused")
+		t.Error("the first owner got the claim of the second owner, want false")
 	}
 	if err := one.Unclaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("another owner released the claim, want it held")
+		t.Error("Unclaim by the first owner released the claim of the second owner")
 	}
 }
 
@@ -213,22 +213,22 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
-	given := map[string]bool{}
+	seen := map[string]bool{}
 	for range 3 {
-		for _, text := range []string{good, strings.Replace(good, "Look first.", "Look twice.", 1)} {
+		for _, text := range []string{lessonText, strings.Replace(lessonText, "Look first.", "Look twice.", 1)} {
 			if err := setText(t.Context(), b, "a.md", []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 			v, err := b.Version(t.Context())
-			if err != nil || given[v] || v == "" {
-				t.Errorf("got the version %q, error %v, want a version never given before", v, err)
+			if err != nil || seen[v] || v == "" {
+				t.Errorf("got the version %q, error %v, want a version that was never used before", v, err)
 			}
-			given[v] = true
+			seen[v] = true
 		}
 		server.Must(t, "FLUSHALL")
 	}
-	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(good)}}}
+	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("a commit on a version of before the flush: got error %v, want bank.ErrChanged", err)
+		t.Errorf("a commit on a version from before the flush: got error %v, want bank.ErrChanged", err)
 	}
 }

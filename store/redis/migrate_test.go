@@ -16,10 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// all returns the data of a store as text, without the position of the counters.
-func all(t *testing.T, s *redis.Store) (text string) {
+// dataWithoutPosition returns the data of a store as text, without the position of the counters.
+func dataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
-	for line := range strings.Lines(seen(t, s)) {
+	for line := range strings.Lines(dataOf(t, s)) {
 		if !strings.HasPrefix(line, "moved: ") {
 			text += line
 		}
@@ -27,8 +27,8 @@ func all(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// A store in the old layout moves to shards. Everything is as before, no old key is left, and a second migration does
-// nothing.
+// A migration moves a store from the layout with one shard for each tenant to several shards. The data is as before,
+// no key of the old layout is left, and a second migration does nothing.
 func TestMigrationKeepsEverything(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -39,14 +39,14 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		}
 	}
 	acknowledge(t, s, "lake")
-	want := all(t, s)
+	want := dataWithoutPosition(t, s)
 	done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
-		t.Fatalf("got %+v, error %v, want 2 tenants and 3 sessions", done, err)
+		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants and at least 3 sessions", done, err)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
-		if have := all(t, s); have != want {
-			t.Errorf("%s differs from the store before:%s", name, differing(have, want))
+		if have := dataWithoutPosition(t, s); have != want {
+			t.Errorf("after the migration the data of %s differs:%s", name, differing(have, want))
 		}
 	}
 	for _, key := range keysOf(t, server, "*") {
@@ -58,7 +58,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
-		t.Errorf("the group lake has places in %v, error %v, want one stream", groups, err)
+		t.Errorf("streams with a position of the group lake: got %v, error %v, want one", groups, err)
 	}
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
 		t.Errorf("a second migration: got %+v, error %v, want nothing", done, err)
@@ -72,11 +72,11 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
-		t.Errorf("a session written during the migration: got found %v, error %v, want true", ok, err)
+		t.Errorf("a session written after the migration: got found %v, error %v, want true", ok, err)
 	}
 }
 
-// The callers print in Progress, without a lock of their own.
+// Migrate never calls Progress twice at once, because Progress prints without a lock.
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
@@ -95,7 +95,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 		calls.Add(1)
 	}})
 	if err != nil || calls.Load() < 2 {
-		t.Fatalf("got %d calls, error %v, want a call for each of two tenants", calls.Load(), err)
+		t.Fatalf("calls of Progress: got %d, error %v, want a call for each of two tenants", calls.Load(), err)
 	}
 }
 
@@ -131,18 +131,18 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			}
 			return errors.New("not yet")
 		})
-		time.Sleep(50 * time.Millisecond) // the copy of the tenant ends with its groups
+		time.Sleep(50 * time.Millisecond) // until the rest of the tenant is copied
 		if err := values(replica, "22"); err != nil {
 			t.Error(err)
 		}
 	}})
 	if err != nil || !changed {
-		t.Fatalf("got error %v, changed %v, want a change during the migration", err, changed)
+		t.Fatalf("Migrate: got error %v, values changed during the migration = %v, want no error and true", err, changed)
 	}
 	after := openWithShards(t, server.URL(), 1)
 	_, priors, err := after.Priors(t.Context(), ourTenant)
 	if err != nil || string(priors) != "priors 22" {
-		t.Errorf("got priors %q, error %v, want those of the change", priors, err)
+		t.Errorf("priors after the migration: got %q, error %v, want \"priors 22\"", priors, err)
 	}
 	notes := ""
 	err = after.EachNote(t.Context(), ourTenant, "", func(key string, data []byte) error {
@@ -150,16 +150,16 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 		return nil
 	})
 	if want := "n: note 22\n"; err != nil || notes != want {
-		t.Errorf("got notes %q, error %v, want %q", notes, err, want)
+		t.Errorf("notes after the migration: got %q, error %v, want %q", notes, err, want)
 	}
 }
 
-// A freeze does no work for a tenant that has not changed since its copy.
+// While the tenants are frozen, the migration reads no tenant that has not changed since its copy.
 func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
-	if err := s.Write(t.Context(), whole()); err != nil {
+	if err := s.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
 	stop := server.Monitor(t)
@@ -170,11 +170,11 @@ func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 	for _, line := range stop() {
 		lower := strings.ToLower(line)
 		frozen = frozen || strings.Contains(lower, `"set" "precept:{precept}:frozen"`)
-		if strings.HasSuffix(lower, `:frozen" "one"`) { // without an end: the store has moved
+		if strings.HasSuffix(lower, `:frozen" "one"`) { // the freeze without an expiry: the store has moved
 			break
 		}
 		if frozen && (strings.Contains(lower, `"dump"`) || strings.Contains(lower, `"hkeys"`)) {
-			t.Errorf("a command during the freeze reads a tenant, want no such command: %s", line)
+			t.Errorf("command during the freeze: got %s, want no command that reads a tenant", line)
 		}
 	}
 	if !frozen {
@@ -206,28 +206,28 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 	if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
 		t.Fatal(err)
 	}
-	renewed, samples, marked := false, 0, 0
+	renewed, samplePages, copiedMarks := false, 0, 0
 	for _, line := range stop() {
 		text := strings.ToLower(line)
 		isPage, isMark := strings.Contains(text, `:moving:stream"`) && strings.Contains(text, `"set"`), strings.Contains(text, `"pttl"`)
 		if isMark {
-			marked++
+			copiedMarks++
 		}
 		switch {
 		case strings.Contains(text, `"claim:migrate"`):
 			renewed = true
-		case isPage || isMark && marked%page == 1:
+		case isPage || isMark && copiedMarks%page == 1:
 			if !renewed {
 				t.Errorf("no renewal of the lease before %s", line)
 			}
 			renewed = false
 		}
 		if isPage {
-			samples++
+			samplePages++
 		}
 	}
-	if samples < pages || marked < pages*page {
-		t.Errorf("copied %d pages of samples and %d marks, want %d and %d", samples, marked, pages, pages*page)
+	if samplePages < pages || copiedMarks < pages*page {
+		t.Errorf("the migration copied %d pages of samples and %d marks, want at least %d and %d", samplePages, copiedMarks, pages, pages*page)
 	}
 }
 
@@ -240,17 +240,17 @@ func TestMigrationInACluster(t *testing.T) {
 			t.Fatalf("%s: got error %v, want none", d.name, err)
 		}
 	}
-	want := all(t, s)
+	want := dataWithoutPosition(t, s)
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
-		t.Fatalf("got %+v, error %v, want 2 tenants", done, err)
+		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
 	}
-	if have := all(t, s); have != want {
-		t.Errorf("the store differs from the store before:%s", differing(have, want))
+	if have := dataWithoutPosition(t, s); have != want {
+		t.Errorf("after the migration the data differs:%s", differing(have, want))
 	}
 }
 
-// The connection of a migration breaks at each command, before or after Redis executed the command. Writes follow, a
-// repeated migration ends, and the store is as a store that was created with shards.
+// The connection of a migration breaks at a command, before or after Redis executed the command. After further writes
+// and a repeated migration, the data equals the data of a store that was created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -267,10 +267,10 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	const before, after = 7, 13
 	fresh := openWithShards(t, server.URL()+"?prefix=fresh", 4)
 	do(fresh, changes()[:after])
-	want := all(t, fresh)
+	want := dataWithoutPosition(t, fresh)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
-	for n, how := range []harm{cutBehind, cutBefore} {
+	for n, how := range []fault{cutBehind, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", b.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
@@ -282,15 +282,15 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			_, hit := b.commands()
 			b.next(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !hit {
-				t.Errorf("%s command %d: got error %v, want one that is ErrUnavailable", how, at, err)
+				t.Errorf("%s command %d: got error %v, want none, or ErrUnavailable if the fault happened", how, at, err)
 			}
 			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
 			do(s, changes()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
 				t.Errorf("%s command %d, repeated: got error %v, want none", how, at, err)
 			}
-			if have := all(t, s); have != want {
-				t.Errorf("%s command %d differs from a fresh store:%s", how, at, differing(have, want))
+			if have := dataWithoutPosition(t, s); have != want {
+				t.Errorf("%s command %d: the data differs from a store that was created with shards:%s", how, at, differing(have, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
@@ -305,7 +305,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 }
 
-// thaw lets the freezes of a killed migration end, as the server does after a while.
+// thaw deletes the freezes of an interrupted migration, as the server does when they expire.
 func thaw(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range keysOf(t, server, prefix+":*frozen") {
@@ -323,11 +323,11 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	layout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
 		if have, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(have, want) {
-			t.Errorf("got layout %+v, error %v, want %+v", have, err, want)
+			t.Errorf("Layout: got %+v, error %v, want %+v", have, err, want)
 		}
 	}
 	old := openWithShards(t, server.URL(), 1)
-	if err := old.Write(t.Context(), whole()); err != nil {
+	if err := old.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
 	layout(old, redis.Layout{Old: true})
@@ -336,8 +336,8 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	}
 	s := open(t, server.URL())
 	layout(s, redis.Layout{})
-	number := "precept:{precept}:shards"
-	server.Must(t, "SET", number, "1") // a release without shards ignores the number
+	shardsKey := "precept:{precept}:shards"
+	server.Must(t, "SET", shardsKey, "1") // a release without shards ignores this key
 	earlier := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
 		one := batch(5 + i)
@@ -354,7 +354,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	if err := earlier.Write(t.Context(), batch(7)); !errors.Is(err, redis.ErrBusy) {
 		t.Errorf("a write to a tenant that has moved: got error %v, want ErrBusy", err)
 	}
-	server.Must(t, "SET", number, "256")
+	server.Must(t, "SET", shardsKey, "256")
 	layout(s, redis.Layout{Stray: []string{"late"}})
 	server.Must(t, "SET", "precept:{precept}:moving", "1")
 	layout(s, redis.Layout{Moving: true})

@@ -97,12 +97,12 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		have, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(have, want) {
-			t.Errorf("the counters of %s: %v, %v, want %v", tenant, have, err, want)
+			t.Errorf("counters of %s: got %v, error %v, want %v", tenant, have, err, want)
 		}
 	}
 }
 
-// A process that is killed while it closes sessions leaves no session half counted: the next process closes the rest.
+// A process that is killed while it closes sessions leaves no session partly counted: the next process closes the rest.
 func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -131,6 +131,6 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	have, err := s.Counters(t.Context(), ourTenant)
 	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ourTenant, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(have, want) {
-		t.Errorf("counted %v, %v, want %v", have, err, want)
+		t.Errorf("counters after the kill: got %v, error %v, want %v", have, err, want)
 	}
 }

@@ -31,7 +31,7 @@ func TestStoreConformsInACluster(t *testing.T) {
 	}
 }
 
-// opener opens stores on one server, each with its own keys.
+// opener returns a function that opens stores on one server, each with its own prefix of keys.
 func opener(url func(prefix string) string) func(t *testing.T) storetest.Store {
 	var n atomic.Int64
 	return func(t *testing.T) storetest.Store {
@@ -74,7 +74,7 @@ func TestStoreOfOneShardConforms(t *testing.T) {
 // and each Store reads the number that was stored first. A Store that knows the number restores a lost one.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
-	number := func(prefix string, s *redis.Store) string {
+	shardsOf := func(prefix string, s *redis.Store) string {
 		t.Helper()
 		if _, err := s.Tenants(t.Context()); err != nil {
 			t.Fatal(err)
@@ -82,29 +82,29 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		return fmt.Sprint(server.Must(t, "GET", prefix+":{precept}:shards"))
 	}
 	server.Must(t, "SADD", "old:{precept}:tenants", ourTenant)
-	if n := number("old", open(t, server.URL()+"?prefix=old")); n != "1" {
+	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
 		t.Errorf("a store of an earlier release has %s shards, want 1", n)
 	}
-	if n := number("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
+	if n := shardsOf("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
 		t.Errorf("a store that was created with 4 shards has %s, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
-	if n := number("new", s); n != "256" {
+	if n := shardsOf("new", s); n != "256" {
 		t.Errorf("a new store has %s shards, want 256", n)
 	}
-	if n := number("four", open(t, server.URL()+"?prefix=four")); n != "4" {
+	if n := shardsOf("four", open(t, server.URL()+"?prefix=four")); n != "4" {
 		t.Errorf("another replica has %s shards, want 4", n)
 	}
 	server.Must(t, "DEL", "four:{precept}:shards")
 	server.Must(t, "SADD", "four:{precept}:tenants", ourTenant)
 	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), ourTenant); err != nil || len(c) != 0 {
-		t.Errorf("got counters %v, error %v from a store that lost the key, want none", c, err)
+		t.Errorf("counters of a store that lost its number of shards: got %v, error %v, want none", c, err)
 	}
 	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
 		t.Errorf("the copy of the number is %v, want 4", n)
 	}
 	if n, _ := server.Must(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
-		t.Error("a replica chose another number of shards for a store that lost the key")
+		t.Error("a replica wrote a number of shards for a store that lost the number")
 	}
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -131,11 +131,12 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}, func() map[string]int64 { return sizes(t, server) })
+	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// sizes returns the bytes of each key without an expiry; for a log of settlements 0, if the log is within its bound.
-func sizes(t *testing.T, server *storetest.Redis) map[string]int64 {
+// keySizes returns the bytes of each key without an expiry. For a log of settlements keySizes returns the number of
+// entries beyond 32.
+func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}
 	keys, _ := server.Must(t, "KEYS", "*").([]any)

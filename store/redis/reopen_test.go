@@ -10,8 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A session that an earlier release closed without settlement is due again once; settled and imported sessions, and
-// sessions of this release, are not.
+// Readmit makes a session that an earlier release closed without a settlement due again, once. Settled and imported
+// sessions do not become due.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
@@ -25,8 +25,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	for n := range lost {
 		b.Rows = append(b.Rows, row(n, `{}`, true))
 	}
-	settled, taken, open := row(-1, `{}`, false), row(-2, `{"method":"import"}`, true), row(-3, `{}`, false)
-	b.Rows = append(b.Rows, settled, taken, open)
+	settled, imported, open := row(-1, `{}`, false), row(-2, `{"method":"import"}`, true), row(-3, `{}`, false)
+	b.Rows = append(b.Rows, settled, imported, open)
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -46,19 +46,20 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		return ids
 	}
 	if have := due(); len(have) != 1 || !have[open.ID] {
-		t.Fatalf("got %d due sessions before Reopen, want the open session alone", len(have))
+		t.Fatalf("got %d due sessions before Readmit, want the open session alone", len(have))
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
-			t.Errorf("%d are let in again, %v, want %d", n, err, want)
+			t.Errorf("Readmit: got %d sessions, error %v, want %d", n, err, want)
 		}
-		if have := due(); len(have) != lost+1 || have[settled.ID] || have[taken.ID] {
-			t.Errorf("got %d due sessions, want %d without the settled ones", len(have), lost+1)
+		if have := due(); len(have) != lost+1 || have[settled.ID] || have[imported.ID] {
+			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false, false",
+				len(have), have[settled.ID], have[imported.ID], lost+1)
 		}
 	}
 }
 
-// Earlier releases wrote a stream without readers; the stream is deleted at the start.
+// Earlier releases wrote a stream of exchanges, which no release reads. Readmit deletes the stream.
 func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
@@ -72,6 +73,6 @@ func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 		t.Error(err)
 	}
 	if n := server.Must(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
-		t.Errorf("got %v of the old stream %s, want none", n, stream)
+		t.Errorf("keys named %[2]s after Readmit: got %[1]v, want 0", n, stream)
 	}
 }

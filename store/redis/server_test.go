@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// many returns n maxima, which take several calls of the script.
-func many(n int) (list []trial.Delta) {
+// maxima returns n maxima, which take several calls of the script.
+func maxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
 	}
@@ -60,8 +60,8 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 			}
 		}
 	}()
-	s := faulty(t, "redis://"+l.Addr().String())
-	if err := s.Raise(t.Context(), ourTenant, many(200*runs)); err != nil {
+	s := openPatient(t, "redis://"+l.Addr().String())
+	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
 		t.Errorf("Raise waited for an answer between two calls of the script: %v", err)
 	}
 	_ = s.Close()
@@ -80,7 +80,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 	sent := func() (digests, texts int) {
 		t.Helper()
 		stop := server.Monitor(t)
-		if err := s.Raise(t.Context(), ourTenant, many(450)); err != nil {
+		if err := s.Raise(t.Context(), ourTenant, maxima(450)); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range stop() {
@@ -94,7 +94,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 			server.Must(t, "SCRIPT", "FLUSH")
 		}
 		if digests, texts := sent(); [2]int{digests, texts} != want {
-			t.Errorf("round %d: %d by their digest and %d whole, want %v", i, digests, texts, want)
+			t.Errorf("round %d: got %d scripts by digest and %d as whole text, want %v", i, digests, texts, want)
 		}
 	}
 	list, err := s.Maxima(t.Context(), ourTenant)
@@ -103,10 +103,10 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 	}
 }
 
-// An endless script of another client blocks Redis: the failure is temporary.
+// While an endless script of another client blocks Redis, calls return ErrBusy, which is temporary.
 func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -121,16 +121,16 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 		t.Errorf("the error lacks the text of Redis: %v", err)
 	}
 	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
-	unavailable(t, "a look-up", err, redis.ErrBusy)
+	checkUnavailable(t, "a look-up", err, redis.ErrBusy)
 	server.Must(t, "SCRIPT", "KILL")
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 }
 
 // A value beyond proto-max-bulk-len fails alone: it is reported, and later values are stored.
 func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
@@ -148,7 +148,7 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 // A value beyond the limit of each server is refused before anything is sent, and the error names the value.
 func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := faulty(t, server.URL())
+	s := openPatient(t, server.URL())
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
@@ -169,7 +169,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 3 { // the oldest pages
+	for n := range 3 { // the rows of the oldest sessions
 		for _, key := range keysOf(t, server, "*:s:"+sid(n).String()) {
 			server.Must(t, "DEL", key)
 		}
@@ -209,10 +209,10 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due(session.Row{}, 100, 3, 4, 5)
 }
 
-// A canceled call is no evidence about Redis: later calls are sent.
+// A canceled call does not count as a failure of Redis: later calls are sent.
 func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := bounded(t, server.URL(), 2*time.Second) // the timeout for a frozen server, even if the caller leaves earlier
+	s := openWithTimeout(t, server.URL(), 2*time.Second) // the timeout for a frozen server, even if the caller leaves earlier
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 		_, _, err := s.Session(ctx, ourTenant, sid(1))
 		written := s.Write(ctx, batch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
-			t.Errorf("after the caller cancelled: got errors %v and %v, want context.Canceled", err, written)
+			t.Errorf("after the caller cancelled: got error %v of Session and error %v of Write, want context.Canceled", err, written)
 		}
 	}
 	server.Thaw(t)
@@ -246,7 +246,7 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	defer s.Close()
 	server.Freeze(t)
 	defer server.Thaw(t)
-	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
 	now = now.Add(2 * time.Second)
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)

@@ -11,8 +11,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A server with TLS supports each call. An untrusted server or client gets an error with the remedy.
-func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
+// A store works over TLS. If the store does not trust the certificate of the server, the error names the remedy.
+func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	mine, theirs := storetest.NewSecrets(t), storetest.NewSecrets(t)
 	server, addr := storetest.StartRedisTLS(t, mine, "no")
@@ -21,23 +21,23 @@ func TestTLSSupportsAllCallsAndNamesTheRemedy(t *testing.T) {
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	stored(t, s, 1)
-	stored(t, open(t, server.URL()), 1) // the same data without TLS
-	stored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
-	stored(t, open(t, url+"&server_name=redis.test"), 1)
+	checkStored(t, s, 1)
+	checkStored(t, open(t, server.URL()), 1) // the same data without TLS
+	checkStored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
+	checkStored(t, open(t, url+"&server_name=redis.test"), 1)
 
-	for what, c := range map[string]struct{ url, want string }{
+	for trusted, c := range map[string]struct{ url, want string }{
 		"the system's authorities": {"rediss://" + addr, "with ca_file in store.url"},
 		"another authority":        {"rediss://" + addr + "?ca_file=" + theirs.CA, "with ca_file in store.url"},
 		"another name":             {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
-		s := faulty(t, c.url)
-		err := waitForError(t, what, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
+		s := openPatient(t, c.url)
+		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", what, err, c.want)
+			t.Errorf("a store that trusts %s: got error %v, want one with %q", trusted, err, c.want)
 		}
 	}
-	unavailable(t, "in clear", faulty(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
+	checkUnavailable(t, "a call without TLS to a server with TLS", openPatient(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
 // A server may require a client certificate.
@@ -52,7 +52,7 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.ExpiredSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
-	s := faulty(t, "rediss://"+addr+"?ca_file="+secrets.CA)
+	s := openPatient(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
 		t.Errorf("got error %v, want one with the remedy to renew the certificate", err)
@@ -67,7 +67,7 @@ func TestSentinelWithClientCertificates(t *testing.T) {
 	withClientCertificates(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
 
 	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
-	wrong := faulty(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
+	wrong := openPatient(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
@@ -87,26 +87,26 @@ func TestClusterWithClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
-		t.Error("write after the move of a slot:", err)
+		t.Errorf("Write after the move of a slot: %v", err)
 	}
-	stored(t, s, 1)
+	checkStored(t, s, 1)
 }
 
-// withClientCertificates tests that a store, whose URL names the authority of the servers, is opened with the client
-// certificate of this authority only, and returns the store.
+// withClientCertificates returns a store with the client certificate of secrets, and fails the test if the servers
+// accept a store without a certificate or with the certificate of another authority.
 func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	stored(t, s, 1)
+	checkStored(t, s, 1)
 	theirs := storetest.NewSecrets(t)
-	for what, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
-		refused := faulty(t, url)
-		err := waitForError(t, what, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
+	for certificate, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
+		refused := openPatient(t, url)
+		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
-			t.Errorf("%s: got error %v, want one with cert_file and key_file", what, err)
+			t.Errorf("client certificate %s: got error %v, want one with cert_file and key_file", certificate, err)
 		}
 	}
 	return s
@@ -123,7 +123,7 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 		"ca_file=/nowhere.pem", "ca_file=" + empty, "cert_file=" + secrets.Cert, "key_file=" + secrets.Key, "cert_file=" + secrets.CA + "&key_file=" + secrets.Key,
 	} {
 		if err := redis.CheckURL("rediss://:canary@h?" + query); !errors.Is(err, redis.ErrURL) || strings.Contains(err.Error(), "canary") {
-			t.Errorf(`%s: got %v, want error redis.ErrURL and err.Error() without "canary"`, query, err)
+			t.Errorf("CheckURL with %s: got error %v, want redis.ErrURL without the password canary", query, err)
 		}
 	}
 }
@@ -146,20 +146,20 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	master.Kill()
 	g.AwaitFailover(t, master)
 	eventually(t, "write to the new master", func() error { return s.Write(t.Context(), batch(2)) })
-	stored(t, s, 2)
+	checkStored(t, s, 2)
 	eventually(t, "epoch", func() error {
 		after, err := s.Epoch(t.Context())
 		if err == nil && after == before {
-			err = errors.New("it has not changed")
+			err = errors.New("the epoch has not changed")
 		}
 		return err
 	})
 	for _, password := range []string{storetest.SentinelPassword, storetest.ServersPassword} {
-		s := faulty(t, strings.Replace(g.URL(), password, "wrong", 1))
+		s := openPatient(t, strings.Replace(g.URL(), password, "wrong", 1))
 		_ = waitForError(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
 	}
-	other := faulty(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
-	unavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)
+	other := openPatient(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
+	checkUnavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)
 	_, _, err = other.Session(t.Context(), "default", sid(1))
-	unavailable(t, "a look-up in another group", err, redis.ErrDown)
+	checkUnavailable(t, "a look-up in another group", err, redis.ErrDown)
 }

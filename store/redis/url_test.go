@@ -24,7 +24,7 @@ func TestParseURL(t *testing.T) {
 		a, err := parseURL(text)
 		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
 		if err != nil || have != want {
-			t.Errorf("%s: %v\nhave %s\nwant %s", text, err, have, want)
+			t.Errorf("parseURL(%q), error %v\ngot  %s\nwant %s", text, err, have, want)
 		}
 	}
 }
@@ -37,10 +37,10 @@ func TestParseURLRefuses(t *testing.T) {
 	} {
 		err := CheckURL(text)
 		if !errors.Is(err, ErrURL) {
-			t.Errorf("%q: got %v, want error ErrURL", text, err)
+			t.Errorf("CheckURL(%q): got error %v, want ErrURL", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("%q: the error names the password: %v", text, err)
+			t.Errorf("CheckURL(%q): got error %v, want one without the password", text, err)
 		}
 	}
 }

@@ -34,10 +34,10 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc) //nolint:gosec // far below the bound
 	}
-	before, most, found := heap(), int64(0), map[string]int{}
+	before, peak, found := heap(), int64(0), map[string]int{}
 	err := s.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
 		if len(found)%50 == 0 && found[m.Tenant] == 0 {
-			most = max(most, heap()-before)
+			peak = max(peak, heap()-before)
 		}
 		found[m.Tenant]++
 		return nil
@@ -50,9 +50,9 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 			t.Errorf("got %d samples of %s, want %d", n, tenant, samples)
 		}
 	}
-	if all := int64(tenants * samples * bytes); most > all/2 {
-		t.Errorf("the walk holds %d MB, want at most half of %d MB", most>>20, all>>20)
+	if all := int64(tenants * samples * bytes); peak > all/2 {
+		t.Errorf("the walk holds %d MB, want at most half of %d MB", peak>>20, all>>20)
 	} else {
-		t.Logf("the walk holds %d MB of %d MB", most>>20, all>>20)
+		t.Logf("the walk holds %d MB of %d MB", peak>>20, all>>20)
 	}
 }

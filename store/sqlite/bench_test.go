@@ -92,7 +92,7 @@ func benchExchange(n, turn int) sample.Exchange {
 }
 
 // BenchmarkWrite writes batches of 500 turns of 50 sessions: exchanges, rows of sessions, and three
-// echoes a turn.
+// echoes for each turn.
 func BenchmarkWrite(b *testing.B) {
 	for part, c := range map[string]struct {
 		items int
@@ -155,7 +155,7 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("found: %v, error %v; want found and no error", ok, err)
+			b.Fatalf("Session of a stored session: got found %v, error %v, want true", ok, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("got ok %v, error %v, want no error and ok = false", ok, err)
+			b.Fatalf("Session of an unknown session: got found %v, error %v, want false", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
@@ -189,7 +189,7 @@ func BenchmarkFindEcho(b *testing.B) {
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("got found %+v, error %v, want no error and one entry in found", found, err)
+			b.Fatalf("FindEcho: got %v, error %v, want the session of one key", found, err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSteps returns 200 settlements with the counters of six of a number of lessons.
+// benchSteps returns 200 settlements. Each changes the counters of six out of a number of lessons.
 func benchSteps(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
@@ -253,7 +253,7 @@ func BenchmarkCounters(b *testing.B) {
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
 		if err != nil || len(list) != 1000*(29+180) {
-			b.Fatalf("got %d entries in list, error %v, want no error and 1000 entries in list * (29 + 180)", len(list), err)
+			b.Fatalf("Counters: got %d, error %v, want %d", len(list), err, 1000*(29+180))
 		}
 	}
 }
@@ -262,7 +262,7 @@ func BenchmarkCounters(b *testing.B) {
 // busy second, their bytes in the file, and the look-up of twenty keys, one of which is stored
 // (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
-	const all = 198_000 // a multiple of both batch sizes
+	const echoes = 198_000 // a multiple of both batch sizes
 	for _, size := range []int{30, 1500} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			b.StopTimer()
@@ -273,11 +273,11 @@ func BenchmarkEchoes(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for n := 0; n < all; n += size {
+				for n := 0; n < echoes; n += size {
 					batch := echoBatch(n, size)
 					m.run(size, func() error { return s.Write(b.Context(), batch) })
 				}
-				lookups += lookUp(b, s, all)
+				lookups += lookUp(b, s, echoes)
 				if err := s.Close(); err != nil {
 					b.Fatal(err)
 				}
@@ -285,7 +285,7 @@ func BenchmarkEchoes(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(info.Size())/all, "B/echo")
+				b.ReportMetric(float64(info.Size())/echoes, "B/echo")
 			}
 			m.report("echo")
 			b.ReportMetric(float64(lookups.Microseconds())/float64(b.N), "us/lookup")
@@ -303,8 +303,8 @@ func echoBatch(from, size int) (batch session.Batch) {
 
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
-// lookUp returns the mean time of a look-up.
-func lookUp(b *testing.B, s *sqlite.Store, all int) time.Duration {
+// lookUp returns the mean time of a look-up in a store with a number of echoes.
+func lookUp(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	b.Helper()
 	const rounds = 2000
 	keys := make([]session.EchoKey, 20)
@@ -313,9 +313,9 @@ func lookUp(b *testing.B, s *sqlite.Store, all int) time.Duration {
 		for i := range keys {
 			keys[i] = benchKey(n+i)*3 + 1
 		}
-		keys[19] = benchKey(n * 7919 % all)
+		keys[19] = benchKey(n * 7919 % echoes)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("got found %+v, error %v, want no error and one entry in found", found, err)
+			b.Fatalf("FindEcho: got %v, error %v, want the session of one key", found, err)
 		}
 	}
 	return time.Since(begun) / rounds

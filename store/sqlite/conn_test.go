@@ -23,7 +23,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		if x.db.exec(put, "a") != 1 || x.db.integer("SELECT count(*) FROM meta") != 1 {
-			t.Error("a statement before the error was stored")
+			t.Error("a statement before the error had no effect in the transaction")
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
@@ -36,7 +36,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.fail(errors.New("a later error"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
-		t.Errorf("the error is not the first one: %v", err)
+		t.Errorf("update: got error %v, want the error of the first failed statement", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.integer("SELECT count(*) FROM meta"); n != 0 {
@@ -45,7 +45,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("the next transaction: got error %v, found %v, error %v, want the value", err, ok, e)
+		t.Errorf("value of the next transaction: got found %v, update error %v, read error %v, want true", ok, err, e)
 	}
 }
 
@@ -58,14 +58,14 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.integer("SELECT 1") != 0 {
-			t.Error("the rows continue after the error")
+			t.Error("a query after the end of the context returned a row, want none")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want context.Canceled", err)
+		t.Errorf("update with an ended context: got error %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("a part of the transaction was stored: %v, want none: %v", ok, err)
+		t.Errorf("value of a canceled transaction: got found %v, error %v, want false", ok, err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 		}
 	})
 	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {
-		t.Errorf("got %d tries, error %v, totals %v, error %v, want 2 tries and one sample", tries, err, st, e)
+		t.Errorf("update on a full disk: got %d tries, error %v, then totals %v, error %v, want 2 tries and one sample", tries, err, st, e)
 	}
 }
 
@@ -117,12 +117,12 @@ func TestValuesRoundTrip(t *testing.T) {
 			return v
 		})
 		if err != nil || out != in {
-			rt.Fatalf("%+v is read as %+v, want the same values: %v", in, out, err)
+			rt.Fatalf("values read: got %+v, error %v, want %+v", out, err, in)
 		}
 	})
 }
 
-// No row, NULL and an empty blob are different where callers need the difference.
+// A missing row leaves a variable unchanged, NULL reads as 0, a missing blob reads as nil, and an empty blob does not.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -138,7 +138,7 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 			t.Errorf("a missing blob reads as %v, want nil", v)
 		}
 		if v := c.blob("SELECT x''"); v == nil {
-			t.Error("an empty blob reads as none")
+			t.Error("an empty blob reads as nil, want an empty blob")
 		}
 		return none
 	})

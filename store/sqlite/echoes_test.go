@@ -50,12 +50,12 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 	for _, k := range keys {
 		if want := m.newest(k); !slices.Equal(found[k], want) {
-			t.Errorf("key %x: got %x, want %x", k, found[k], want)
+			t.Errorf("sessions of the key %x: got %x, want %x", k, found[k], want)
 		}
 	}
 }
 
-// overflow makes the next batch of echoes fill its generation.
+// overflow makes the next batch of echoes begin a new generation.
 func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.
@@ -93,7 +93,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; when++ { // distinct times: the order of equal times is undefined
+			for clash := true; clash; when++ { // sessions of one key get distinct times, because the order of equal times is undefined
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), when+1)
 			}
 			m[k][n] = max(m[k][n], when)
@@ -125,7 +125,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, young := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); old != 0 || young == 0 {
-		t.Errorf("%d echoes of the oldest generation are left, want 0; %d of the newest, want some", old, young)
+		t.Errorf("echoes after Retain: got %d of the oldest generation and %d of the newest, want 0 and more than 0", old, young)
 	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+			t.Fatalf("Forget of session %d: got found %v, error %v, want true", n, ok, err)
 		}
 		for i := range each {
 			m[session.EchoKey((n-1)*each+i)] = nil
@@ -191,7 +191,7 @@ func TestEchoesAreBounded(t *testing.T) {
 		}
 	}
 	if n := echoRowsOf(t, s, "true"); n != generations*(echoesPerKey+1) {
-		t.Errorf("%d echoes, want %d", n, generations*(echoesPerKey+1))
+		t.Errorf("stored echoes: got %d, want %d", n, generations*(echoesPerKey+1))
 	}
 	last := generations + 4
 	found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{4, 5, everywhere})
@@ -200,7 +200,7 @@ func TestEchoesAreBounded(t *testing.T) {
 		want = append(want, testID(each*last+each-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("got %v, error %v, want none of key 4, one of key 5 and the bounded list", found, err)
+		t.Errorf("FindEcho: got %v, error %v, want no session of key 4, one of key 5, and %v of the key in every session", found, err, want)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("got %v, want error stop", err)
+		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if s.newestGen.number != 0 {
 		t.Errorf("after a rolled-back echo the newest generation is %d, want 0", s.newestGen.number)

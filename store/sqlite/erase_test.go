@@ -46,8 +46,8 @@ func fill(t *testing.T, s *Store, tenant string, n int) {
 	}
 }
 
-// onDisk counts occurrences of a text in all files of the store.
-func onDisk(t *testing.T, s *Store, needle []byte) int {
+// copiesOnDisk counts occurrences of a text in all files of the store.
+func copiesOnDisk(t *testing.T, s *Store, needle []byte) int {
 	t.Helper()
 	return bytes.Count(allFiles(t, s), needle)
 }
@@ -57,7 +57,7 @@ func allFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.opt.Path + "*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("got the files %v of the database, error %v, want some", files, err)
+		t.Fatalf("files of the database: got %v, error %v, want some", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -93,14 +93,14 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
-		if onDisk(t, s, needle) == 0 {
+		if copiesOnDisk(t, s, needle) == 0 {
 			t.Fatalf("%q is missing before the session is forgotten: the test cannot fail", needle)
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {
 		t.Fatalf("forgot %d sessions, error %v, want %d", n, err, sessions)
 	}
-	if n := onDisk(t, s, []byte(canary)); n != 0 {
+	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	all := allFiles(t, s)
@@ -143,11 +143,11 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	if err := s.checkpoint(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if n := onDisk(t, s, []byte(canary)); n != 0 {
+	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
-		if c := onDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
+		if c := copiesOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
 			t.Errorf("echo %d: got %d copies in the files, want 0", n, c)
 		}
 	}
@@ -173,7 +173,7 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 
 // Retain works in steps. A context that ends during a call stops Retain after one step, and the next call
 // continues.
-func TestRetainInSteps(t *testing.T) {
+func TestRetainEndsAfterOneStepWithItsContext(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*eraseChunk + 7
 	var b session.Batch
@@ -194,7 +194,7 @@ func TestRetainInSteps(t *testing.T) {
 	for more := true; more && calls < 100; calls++ {
 		n, err := s.Retain(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v, want no error or error DeadlineExceeded", err)
+			t.Fatalf("Retain: got error %v, want none or DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
 			t.Fatal("Retain deleted nothing before its context ended, want one step at each call")
@@ -203,19 +203,19 @@ func TestRetainInSteps(t *testing.T) {
 		total += n
 	}
 	if total != sessions-10 || calls < 3 {
-		t.Errorf("%d sessions in %d calls, want %d in several", total, calls, sessions-10)
+		t.Errorf("Retain deleted %d sessions in %d calls, want %d in at least 3", total, calls, sessions-10)
 	}
 }
 
 // endingContext is a context that ends at the second call of Err.
 type endingContext struct {
 	context.Context
-	looks int
+	calls int // of Err
 }
 
 // Err returns nil for the first call, then context.DeadlineExceeded.
 func (c *endingContext) Err() error {
-	if c.looks++; c.looks > 1 {
+	if c.calls++; c.calls > 1 {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -233,7 +233,7 @@ func TestMigrationKeepsParkedFeedback(t *testing.T) {
 	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
-	if n := onDisk(t, s, []byte(canary)); n != 0 {
+	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {

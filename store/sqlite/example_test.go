@@ -26,7 +26,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close() //nolint:errcheck // the store was only read since the last write
+	defer store.Close() //nolint:errcheck // every write has returned
 
 	id := session.KeyOf("acme", session.SpaceName, "ci-1")
 	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -41,8 +41,8 @@ func has(t *testing.T, s *sqlite.Store, n int) bool {
 	return ok
 }
 
-// raw opens the file without the store.
-func raw(t *testing.T, path string) *sql.DB {
+// openRaw opens the database file without the store.
+func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !has(t, s, 1) {
-		t.Error("a locked database cannot be read")
+		t.Error("Session in a locked database: got no row, want the row of session 1")
 	}
 	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("a write without a deadline into a locked database: got error %v, want sqlite.ErrBusy", err)
@@ -72,7 +72,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Error("the database lost a row")
+		t.Error("after the lock: got a missing row, want the rows of sessions 1 and 2")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	go func() { done <- s.Write(context.Background(), batch(1)) }()
 	select {
 	case err := <-done:
-		t.Errorf("the call did not wait: %v", err)
+		t.Errorf("Write ended with error %v while the database was locked, want Write to wait", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	p.release(t)
@@ -115,7 +115,7 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the second writer in the queue got %v, want %v", err, context.DeadlineExceeded)
+		t.Errorf("the second writer: got error %v, want %v", err, context.DeadlineExceeded)
 	}
 	p.release(t)
 	if err := <-done; err != nil {
@@ -137,16 +137,16 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	write(t, w, batch(2))
 	write(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !has(t, r, 1) || !has(t, r, 2) {
-		t.Error("the reader does not see the written row")
+		t.Error("a read-only store lacks a row that was written before or after its open, want both rows")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("got echoes %v, error %v, want one of each key", found, err)
+		t.Errorf("FindEcho of a read-only store: got %v, error %v, want one session of each key", found, err)
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
-			t.Errorf("%s: got %v, want error sqlite.ErrReadOnly", name, err)
+			t.Errorf("%s of a read-only store: got error %v, want sqlite.ErrReadOnly", name, err)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 		owner string
 		at    time.Time
 		want  bool
-	}{{"dead", now.Add(24 * time.Hour), true}, {"next", now, true}, {"late", now.Add(time.Second), false}, {"late", now.Add(time.Minute), true}} {
+	}{{"ended", now.Add(24 * time.Hour), true}, {"next", now, true}, {"late", now.Add(time.Second), false}, {"late", now.Add(time.Minute), true}} {
 		if ok, err := s.Claim(t.Context(), "work", c.owner, c.at, time.Minute); ok != c.want || err != nil {
 			t.Errorf("Claim of %s at %v: got %v, error %v, want %v", c.owner, c.at, ok, err, c.want)
 		}
@@ -173,13 +173,13 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db := raw(t, path)
+	db := openRaw(t, path)
 	if _, err := db.ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("got error %v, want: start precept serve once", err)
+		t.Errorf("a read-only open of an older file: got error %v, want one with: start precept serve once", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "lock", dir)
 	if line := p.line(t); line != "held" {
-		t.Fatalf(`got %q, want "held"`, line)
+		t.Fatalf(`first line of the second process: got %q, want "held"`, line)
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
@@ -232,10 +232,10 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := occurrences(t, path, canary); n == 0 {
-		t.Fatal("the canary is not there: the test proves nothing")
+		t.Fatal("the files lack the text before Forget: the test cannot fail")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("found: %v, error %v; want found and no error", ok, err)
+		t.Fatalf("Forget: got found %v, error %v, want true", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
 		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
@@ -259,8 +259,8 @@ func occurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// A tenant may take as many places as it leaves free: other tenants find a place, and purged,
-// joined or forgotten entries free theirs.
+// A tenant may park at most as many entries as the parking has room for afterwards, so that other tenants can park
+// entries, too. Purged, joined and forgotten entries make room.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
@@ -268,14 +268,14 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	n := 0
 	fill := func(tenant string, want int) {
 		t.Helper()
-		for have := 0; ; have++ {
+		for parked := 0; ; parked++ {
 			n++
 			err := s.Park(t.Context(), tenant, 1, feedback.Entry{ID: fmt.Sprint(tenant, n), At: benchStart().Add(time.Duration(n) * time.Second)})
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, session.ErrParkingFull) || have != want {
-				t.Errorf("%s: %d were taken, want %d: %v", tenant, have, want, err)
+			if !errors.Is(err, session.ErrParkingFull) || parked != want {
+				t.Errorf("tenant %s: parked %d entries before error %v, want %d and ErrParkingFull", tenant, parked, err, want)
 			}
 			return
 		}
@@ -298,7 +298,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // the columns are read at the next start
+	if err := s.Close(); err != nil { // the next start reads the numbers of parked entries from the file
 		t.Fatal(err)
 	}
 	s = open(t, sqlite.Options{Path: path, MaxParked: 3})
@@ -317,19 +317,19 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file has the mode %v, want 0600: %v", info.Mode(), err)
+		t.Errorf("mode of the file: got %v, error %v, want 0600", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the write-ahead log was not deleted: %v", err)
+		t.Errorf("write-ahead log after Close: got error %v from Stat, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !has(t, s, 1) || s.Notice() != "" {
-		t.Errorf("the reopened store lost the session, or has a notice: %q", s.Notice())
+		t.Errorf("the reopened store has no session 1, or has the notice %q, want the session and no notice", s.Notice())
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
-		t.Errorf("got echoes %v, error %v, want one", found, err)
+		t.Errorf("FindEcho after the reopening: got %v, error %v, want one key", found, err)
 	}
 	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
-		t.Errorf("got %d exchanges, error %v, want 1", len(list), err)
+		t.Errorf("exchanges after the reopening: got %d, error %v, want 1", len(list), err)
 	}
 }

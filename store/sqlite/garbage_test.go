@@ -15,7 +15,7 @@ func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
 
 func TestGarbageIsSetAside(t *testing.T) {
 	garbage := bytes.Repeat([]byte("not a database. "), 5000)
-	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header and nothing": []byte("SQLite format 3\x00")} {
+	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header alone": []byte("SQLite format 3\x00")} {
 		t.Run(name, func(t *testing.T) {
 			path := dbPath(t)
 			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to the file
@@ -25,13 +25,13 @@ func TestGarbageIsSetAside(t *testing.T) {
 			}
 			s := open(t, sqlite.Options{Path: path, Now: now})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
-				t.Errorf("got notice %q, want the name of the file set aside", n)
+				t.Errorf("notice: got %q, want the new name of the damaged file", n)
 			}
 			write(t, s, batch(1))
 			for _, suffix := range []string{"", "-wal"} {
 				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 				if err != nil || !bytes.Equal(aside, content) {
-					t.Errorf("%q set aside has %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+					t.Errorf("renamed file with the suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 				}
 			}
 		})
@@ -50,7 +50,7 @@ func TestEmptyFileIsAFreshStore(t *testing.T) {
 	}
 	write(t, s, batch(1))
 	if !has(t, s, 1) {
-		t.Error("the written row is missing")
+		t.Error("row of session 1 in a new file: got none, want the row")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 100; i < len(file); i++ { // the header stays
+	for i := 100; i < len(file); i++ { // the header is not changed
 		file[i] = byte(i)
 	}
 	for range 2 { // twice in one second: the first copy is not overwritten
@@ -74,7 +74,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 		}
 		s = open(t, sqlite.Options{Path: path, Now: now})
 		if s.Notice() == "" || has(t, s, 1) {
-			t.Errorf("got notice %q, want one, and a fresh database", s.Notice())
+			t.Errorf("after damage: got the notice %q or a row of the damaged file, want a notice and an empty database", s.Notice())
 		}
 		write(t, s, batch(2))
 		if err := s.Close(); err != nil {
@@ -84,7 +84,7 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 	for _, suffix := range []string{"", "-2"} {
 		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 		if err != nil || !bytes.Equal(aside, file) {
-			t.Errorf("%q set aside has %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+			t.Errorf("renamed file with the suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 				t.Errorf("Close after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
 			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, garbage) {
-				t.Error("the garbage was written over")
+				t.Error("Write or Close changed the file at the path, want the replaced file unchanged")
 			}
 			again := open(t, sqlite.Options{Path: path, Now: now})
 			if (again.Notice() == "") != (name == "removed") {
@@ -165,13 +165,13 @@ func TestForeignAndNewerAreRefused(t *testing.T) {
 		want       error
 		text       string
 	}{
-		{"another program's", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
-		{"another program's, marked", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
+		{"of another program", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
+		{"of another program, with an application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
 		{"newer", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := dbPath(t)
-			if _, err := raw(t, path).ExecContext(t.Context(), c.stmt); err != nil {
+			if _, err := openRaw(t, path).ExecContext(t.Context(), c.stmt); err != nil {
 				t.Fatal(err)
 			}
 			before, err := os.ReadFile(path)

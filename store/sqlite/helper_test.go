@@ -27,16 +27,16 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	if err := help(mode, os.Args[1], os.Args[2:]); err != nil {
+	if err := runHelper(mode, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
 }
 
-// help runs as the second process of a test, in one of several modes.
-func help(mode, path string, args []string) error {
+// runHelper is the second process of a test, in one of several modes.
+func runHelper(mode, path string, args []string) error {
 	switch mode {
-	case "hold": // run statements, say so, and keep the connection until standard input ends
+	case "hold": // run statements, print "held", and keep the connection until standard input ends
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func help(mode, path string, args []string) error {
 		}
 		fmt.Println("held")
 		_, err = io.Copy(io.Discard, os.Stdin)
-		return err2(err, l.Close())
+		return firstError(err, l.Close())
 	case "open":
 		s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path, ReadOnly: len(args) > 0})
 		if err != nil {
@@ -65,15 +65,15 @@ func help(mode, path string, args []string) error {
 		}
 		st, err := s.Stats(context.Background())
 		fmt.Println("sessions", st["sessions"])
-		return err2(err, s.Close())
+		return firstError(err, s.Close())
 	case "burst":
 		return burst(path, args[0])
 	}
 	return fmt.Errorf("the second process knows no mode %q", mode)
 }
 
-// err2 returns a unless a is nil, else b.
-func err2(a, b error) error {
+// firstError returns a unless a is nil, else b.
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
@@ -87,7 +87,7 @@ type process struct {
 	lines *bufio.Scanner
 }
 
-// start runs the test binary as a second process in a mode of help.
+// start runs the test binary as a second process in a mode of runHelper.
 func start(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startAs(t, os.Args[0], nil, mode, args...)
@@ -136,7 +136,7 @@ func startHelper(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := start(t, "hold", append([]string{path}, stmts...)...)
 	if line := p.line(t); line != "held" {
-		t.Fatalf(`got %q, want "held"`, line)
+		t.Fatalf(`first line of the second process: got %q, want "held"`, line)
 	}
 	return p
 }

@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-const burstEchoes = 200 // in each batch
+const burstEchoes = 200 // number of echoes in each batch
 
 // burstKey returns the key of echo i of batch n.
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
@@ -34,7 +34,8 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// burst writes until a signal kills the process, and prints each finished step.
+// burst writes batches, feedback and settlements until a signal kills the process. burst prints the number of each
+// acknowledged batch.
 func burst(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -66,7 +67,7 @@ func burst(dir, from string) error {
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
-	total := 0
+	survived := 0
 	for round := range 10 {
 		p := start(t, "burst", dir, strconv.Itoa(round*100_000))
 		last, err := strconv.Atoi(p.line(t))
@@ -81,9 +82,9 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 		}
 		timer.Stop()
 		_ = p.cmd.Wait()
-		total += checkBurst(t, dir, round*100_000, last)
+		survived += checkBurst(t, dir, round*100_000, last)
 	}
-	t.Logf("%d batches survived ten kills", total)
+	t.Logf("%d batches survived ten kills", survived)
 }
 
 // checkBurst opens the database after a kill, checks that each acknowledged batch is complete, and returns the
@@ -96,7 +97,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	if s.Notice() != "" {
-		t.Fatalf("got %q, want no notice", s.Notice())
+		t.Fatalf("notice after a kill: got %q, want none", s.Notice())
 	}
 	for n := from; n <= last+1; n++ {
 		if !has(t, s, n) {
@@ -113,13 +114,13 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	var ok string
-	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
 		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
 	}
 	return batches
 }
 
-// checkBatch looks for all parts of a batch whose row is stored.
+// checkBatch fails the test unless all parts of batch n are stored.
 func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	t.Helper()
 	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {
@@ -137,7 +138,7 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	}
 }
 
-// checkSums compares the counters with the settled sessions.
+// checkSums fails the test unless the counters have the sums of the settled sessions.
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)
@@ -155,15 +156,15 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := int64(0), int64(0)
+	sumA, sumB := int64(0), int64(0) // of the lesson a, and of the lessons b
 	for _, d := range list {
 		if d.Key.Scope == "a@1" {
-			a += d.Value
+			sumA += d.Value
 		} else {
-			b += d.Value
+			sumB += d.Value
 		}
 	}
-	if a != settled || b != settled {
-		t.Errorf("the counters have %[2]d and %[3]d sessions, want %[1]d as settled", settled, a, b)
+	if sumA != settled || sumB != settled {
+		t.Errorf("sums of the counters: got %d and %d, want the %d settled sessions", sumA, sumB, settled)
 	}
 }

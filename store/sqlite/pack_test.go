@@ -23,28 +23,29 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
-			t.Fatalf("%d bytes became %d, want no more, and short documents unchanged", len(doc), len(packed))
+			t.Fatalf("a document of %d bytes was packed into %d bytes, want no more, and short documents unchanged", len(doc), len(packed))
 		}
 		back, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(back, doc) {
-			t.Fatalf("%q unpacks to %q, want the same bytes: %v", doc, back, err)
+			t.Fatalf("unpack of the packed document %q: got %q, error %v, want the same bytes", doc, back, err)
 		}
 	})
 	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
 		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2Long) {
-			t.Errorf("%d bytes became %d, error %v, want a quarter", size, len(packed), err)
+			t.Errorf("pack of %d bytes: got %d bytes with the first byte %v, error %v, want at most %d bytes, and packS2Long from %d bytes on",
+				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2Long)
 		}
 		if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-			t.Errorf("%d bytes unpack to %d, error %v, want the document", size, len(back), err)
+			t.Errorf("unpack of a packed document of %d bytes: got %d bytes, error %v, want the document", size, len(back), err)
 		}
 	}
 	noise := make([]byte, 4096)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
 	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("an incompressible value was packed into %d bytes, want it unchanged: %v", len(packed), err)
+		t.Errorf("pack of an incompressible value: got %d bytes, error %v, want the value unchanged", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
 		t.Errorf("an empty cell unpacks to %q, error %v, want nothing", out, err)
@@ -72,7 +73,7 @@ func TestUnpackOldSmallDocument(t *testing.T) {
 	}
 	var p packer
 	if out, err := p.unpack(packed); err != nil || string(out) != doc {
-		t.Errorf("got out %s, error %v, want no error and string(out) = %q", out, err, doc)
+		t.Errorf("unpack of a document of an earlier release: got %s, error %v, want %s", out, err, doc)
 	}
 }
 
@@ -88,7 +89,7 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 					t.Error(err)
 				}
 				if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-					t.Errorf("%d: got %v, want no error and back = %q", n, err, doc)
+					t.Errorf("goroutine %d: unpack of a packed document: got %q, error %v, want %q", n, back, err, doc)
 				}
 			}
 		})
@@ -106,7 +107,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if _, err := p.unpack(doc); err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("got %v, want no error or error ErrCorrupt", err)
+			t.Errorf("unpack: got error %v, want none or ErrCorrupt", err)
 		}
 	})
 }

@@ -21,26 +21,26 @@ func TestListsAreIndexed(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
-	crowd(t, s, n)
+	writeSessions(t, s, n)
 	began := time.Now()
 	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(began))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
-		t.Fatalf("got %d sessions, error %v, want 50 and a next page", len(p.List), err)
+		t.Fatalf("the first page: got %d sessions, next page %q, error %v, want 50 and a next page", len(p.List), p.Next, err)
 	}
 	for i := range p.List {
-		if want := micros(crowdStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
-			t.Fatalf("session %d: got start %v, want the newest first", i, p.List[i].Row.Started)
+		if want := micros(sessionsStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
+			t.Fatalf("session %d of the first page: got start %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
 		}
 	}
 	began = time.Now()
-	of := session.ListRange{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
-	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(of.Until.Add(-time.Second)) {
+	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
+	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
 		t.Fatalf("from the middle: got %d sessions, error %v, want 50 from the given time", len(p.List), err)
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("the tenant with one session lists %d, want 1 on one page: %v", len(p.List), err)
+		t.Fatalf("the tenant few: got %d sessions, next page %q, error %v, want 1 and no next page", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
@@ -48,21 +48,22 @@ func TestListsAreIndexed(t *testing.T) {
 	} {
 		plan := planOf(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf(`%s: got %s, want a text with %q or a text with %q and a text without "TEMP B-TREE"`, query, plan, "USING INDEX "+index, "USING COVERING INDEX "+index)
+			t.Errorf("plan of the query %s: got %s, want the index %s and no TEMP B-TREE", query, plan, index)
 		}
 	}
 }
 
-func crowdStart() time.Time { return time.Unix(1_900_000_000, 0) }
+// sessionsStart is the start of the first session of writeSessions.
+func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
-// crowd writes sessions of one tenant, a second apart, and one session of another tenant.
-func crowd(t *testing.T, s *Store, n int) {
+// writeSessions writes n sessions of the tenant many, a second apart, and one session of the tenant few.
+func writeSessions(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
 		many, few := x.tenant("many"), x.tenant("few")
 		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
 			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
-			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart()), micros(crowdStart()))
+			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(sessionsStart()), micros(sessionsStart()))
 		x.db.exec(insert, n, many)
 		x.db.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
 	})
@@ -92,22 +93,22 @@ func planOf(t *testing.T, s *Store, query string) string {
 func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
-	crowd(t, s, 300)
+	writeSessions(t, s, 300)
 	downgrade(t, s, 5)
 	s = openTest(t, path)
-	total, of := 0, session.ListRange{Limit: 100}
+	total, within := 0, session.ListRange{Limit: 100}
 	for more := true; more; {
-		p, err := s.Newest(t.Context(), "many", of)
+		p, err := s.Newest(t.Context(), "many", within)
 		if err != nil {
 			t.Fatal(err)
 		}
 		total += len(p.List)
-		of.After, more = p.Next, p.Next != ""
+		within.After, more = p.Next, p.Next != ""
 	}
 	if total != 300 {
 		t.Errorf("got %d sessions after the migration, want 300", total)
 	}
 	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
-		t.Errorf(`got %q, want a text with "sessions_newest"`, plan)
+		t.Errorf("plan of a list after the migration: got %q, want the index sessions_newest", plan)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged returns a copy of the test binary and a user without the right to write: root may
-// write with any mode.
+// unprivileged returns the test binary and the user of this process. For root, which may write with any mode,
+// unprivileged returns a copy of the binary and the user nobody.
 func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -76,7 +76,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startAs(t, binary, as, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("%s: got %q, want the part %q", mode, line, part)
+				t.Errorf("mode %s in a read-only directory: got %q, want the part %q", mode, line, part)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestDataDirThatIsAFileIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
 	if !errors.Is(err, sqlite.ErrReadOnly) {
-		t.Errorf("got error %v, want sqlite.ErrReadOnly", err)
+		t.Errorf("Open below a file: got error %v, want sqlite.ErrReadOnly", err)
 	}
 	wantText(t, err, file, "--data-dir")
 }

@@ -107,7 +107,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		s := openTest(t, path)
 		report := func(what string, ok bool, v any, err error) {
 			if !ok || err != nil {
-				t.Errorf("schema %d, %s: got %+v, error %v, want the value of before the migration", schema, what, v, err)
+				t.Errorf("schema %d, %s: got %+v, error %v, want the value from before the migration", schema, what, v, err)
 			}
 		}
 		ctx := t.Context()
@@ -165,26 +165,27 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			c.script(text)
 		})
 		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
-			t.Fatalf("got schema %d, error %v, want %d and no error", v, err, echoVersion-1)
+			t.Fatalf("schema before a change of the file: got %d, error %v, want %d", v, err, echoVersion-1)
 		}
 	}
 	// The last table cannot be dropped: the migration has already dropped two of three tables.
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("got the store %v, error %v, want a failed migration", s, err)
+			t.Fatalf("Open: got the store %v, error %v, want the error of the migration from schema 8 to 9", s, err)
 		}
 	}
 	script("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
 	s := openTest(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
-		t.Errorf("got echoes %v, error %v, want 4", found, err)
+		t.Errorf("FindEcho after the repaired migration: got %v, error %v, want 4 keys", found, err)
 	}
 }
 
-// closedAt writes a settled session, a session that an earlier release only closed, and an imported session.
-func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken session.ID) {
+// writeClosed writes a settled session, a session that an earlier release closed without a settlement, and an imported
+// session.
+func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, imported session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}
 	var b session.Batch
@@ -215,28 +216,28 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openTest(t, path)
-	_, lost, _ := closedAt(t, s, noon)
+	_, unsettled, _ := writeClosed(t, s, noon)
 	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("got due sessions %v, error %v, want none before the migration", due, err)
+		t.Fatalf("due sessions before the migration: got %v, error %v, want none", due, err)
 	}
 	downgrade(t, s, 5)
 	s = openTest(t, path)
 	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
-	if err != nil || len(due) != 1 || due[0].ID != lost {
-		t.Errorf("got due sessions %+v, error %v, want the session without a settlement", due, err)
+	if err != nil || len(due) != 1 || due[0].ID != unsettled {
+		t.Errorf("due sessions after the migration: got %+v, error %v, want the session without a settlement", due, err)
 	}
 	if list, err := s.Unsettled(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("got unsettled sessions %v, error %v, want none", list, err)
+		t.Errorf("Unsettled after the migration: got %v, error %v, want none", list, err)
 	}
 }
 
-// In a store of a schema before 4, sessions with later exchanges than samples get their samples
-// again.
+// In a store of a schema before 4, sessions whose newest exchange is later than their samples become unsettled, so that
+// the samples are built again.
 func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openTest(t, path)
-	settled, _, _ := closedAt(t, s, noon)
+	settled, _, _ := writeClosed(t, s, noon)
 	late := sample.Exchange{ID: "late", Tenant: "t", Session: settled.String(), At: noon.Add(time.Hour), Turn: 2}
 	if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{late}}); err != nil {
 		t.Fatal(err)
@@ -244,10 +245,10 @@ func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	downgrade(t, s, 3)
 	s = openTest(t, path)
 	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("got %d exchanges without a sample, error %v, want 1", n, err)
+		t.Errorf("Unsampled: got %d exchanges, error %v, want 1", n, err)
 	}
 	list, err := s.Unsettled(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("got unsettled sessions %+v, error %v, want the settled one with a late exchange", list, err)
+		t.Fatalf("Unsettled after the migration: got %+v, error %v, want the session with the late exchange", list, err)
 	}
 }

@@ -50,7 +50,7 @@ func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 // rowsOf counts the rows of every table.
 func rowsOf(t *testing.T, path string) map[string]int64 {
 	t.Helper()
-	db, counts := raw(t, path), map[string]int64{}
+	db, counts := openRaw(t, path), map[string]int64{}
 	names := ""
 	err := db.QueryRowContext(t.Context(), "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'").Scan(&names)
 	for name := range strings.SplitSeq(names, ",") {

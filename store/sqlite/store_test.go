@@ -31,10 +31,10 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("%q comes after %q, want fields in order", c.field, *last)
+				t.Fatalf("the field %q comes after %q, want fields in order", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("%q: got %d, want %d", c.field, c.value, sum[c.field])
+				t.Fatalf("the field %q: got the value %d, want %d, and no cell for 0", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -44,7 +44,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		}
 		for f, v := range sum {
 			if v != 0 {
-				t.Fatalf("%q lacks %d in the packed cells", f, v)
+				t.Fatalf("the packed cells lack the field %q with the value %d", f, v)
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		}
 	}
 	limit("60")
-	big := func(n int) session.Batch {
+	largeBatch := func(n int) session.Batch {
 		return session.Batch{
 			Rows:   []session.Row{{Tenant: "t", ID: testID(n), Data: make([]byte, 20_000)}},
 			Echoes: []session.Echo{{Tenant: "t", Key: session.EchoKey(n), ID: testID(n)}},
@@ -108,7 +108,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	n := 0
 	var err error
 	for ; err == nil && n < 100; n++ {
-		err = s.Write(t.Context(), big(n))
+		err = s.Write(t.Context(), largeBatch(n))
 	}
 	if !errors.Is(err, session.ErrDiskFull) {
 		t.Fatalf("after %d batches: got error %v, want session.ErrDiskFull", n, err)
@@ -121,10 +121,10 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		t.Errorf("the refused echo: got %v, error %v, want only the echo 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
-		t.Errorf("%d sessions, %v, want %d", st[totalSessions], err, n)
+		t.Errorf("stored sessions: got %d, error %v, want %d", st[totalSessions], err, n)
 	}
 	limit("1000000")
-	if err := s.Write(t.Context(), big(n)); err != nil {
+	if err := s.Write(t.Context(), largeBatch(n)); err != nil {
 		t.Error(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("got %v, want error stop", err)
+		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
 		t.Error("the cache knows a tenant that is not stored")
@@ -156,7 +156,7 @@ func TestPanicRollsBack(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("the panic did not reach the caller")
+				t.Error("update: got no panic, want the panic of its function")
 			}
 		}()
 		_ = s.update(t.Context(), "test", func(x *tx) {
@@ -165,7 +165,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("a part of the transaction was stored: %v, want none: %v", ok, err)
+		t.Errorf("value of a transaction that panicked: got found %v, error %v, want false", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
@@ -188,16 +188,16 @@ func TestReadReturnsInTime(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want context.Canceled", err)
+		t.Errorf("a read whose context ended: got error %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("the other readers: got error %v, want none", err)
+		t.Errorf("a read beside the hanging read: got error %v, want none", err)
 	}
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	select {
 	case err := <-closed:
-		t.Errorf("Close with a reader in progress: got error %v", err)
+		t.Errorf("Close returned error %v while a read was in progress, want Close to wait", err)
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(hang)
@@ -242,7 +242,7 @@ func TestDamagedDocumentIsCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Exchanges(t.Context(), "t", testID(1)); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("got error %v, want ErrCorrupt", err)
+		t.Errorf("Exchanges with a damaged document: got error %v, want ErrCorrupt", err)
 	}
 }
 
@@ -253,18 +253,18 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("got error %v, want the operation: sqlite: test", err)
+		t.Errorf("a failed update: got error %v, want one with \"sqlite: test: \"", err)
 	}
 }
 
 // A read whose context ends frees its connection, because SQLite is interrupted. A read that hangs
 // in the disk keeps its connection, and the next read uses another connection.
 func TestSlowReadReleasesItsConnection(t *testing.T) {
-	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
+	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	hang := make(chan struct{})
 	rows := func(query string) func(*conn) int {
 		return func(c *conn) (n int) {
-			for range c.rows(count + query) {
+			for range c.rows(numbers + query) {
 				n++
 			}
 			return n
@@ -281,7 +281,7 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				if _, err := read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got error %v, want context.DeadlineExceeded", err)
+					t.Errorf("a slow read: got error %v, want context.DeadlineExceeded", err)
 				}
 				cancel()
 				if name == "a disk that does not answer" {
@@ -296,7 +296,7 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 			if name == "a disk that does not answer" {
 				select {
 				case err := <-closed:
-					t.Errorf("Close with a reader in progress: got error %v", err)
+					t.Errorf("Close returned error %v while a read was in progress, want Close to wait", err)
 				case <-time.After(10 * time.Millisecond):
 				}
 				close(hang)
