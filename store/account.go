@@ -24,7 +24,7 @@ func (s *Store) Account() (a Account, ok bool) {
 }
 
 // ReadAccount returns the account of an outbox and does not change the outbox. running reports that
-// a precept has the outbox open: turns in progress are not lost then.
+// a precept has the outbox open, so turns in progress count as spooled.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if old, _ := filepath.Glob(filepath.Join(filepath.Dir(path), oldSpoolDir, "*.spool")); len(old) > 0 {

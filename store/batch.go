@@ -146,8 +146,8 @@ type sessionParts struct {
 	signals   []int
 }
 
-// documents returns the rows for the outbox, one for each session, with their documents in buf, and the
-// grown buf. guarded runs the encoding of an exchange, and reports whether the encoding did not panic.
+// documents returns the rows for the outbox, one for each session, with their documents in buf, and buf with
+// its new capacity. guarded runs the encoding of an exchange, and reports whether the encoding did not panic.
 // An exchange whose encoding panics is dropped; dropped is the number of these exchanges.
 func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
@@ -155,13 +155,13 @@ func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange str
 	var order []session.Ref
 	partsOf := func(tenant string, id session.ID) *sessionParts {
 		ref := session.Ref{Tenant: tenant, ID: id}
-		t := bySession[ref]
-		if t == nil {
-			t = &sessionParts{}
-			bySession[ref] = t
+		parts := bySession[ref]
+		if parts == nil {
+			parts = &sessionParts{}
+			bySession[ref] = parts
 			order = append(order, ref)
 		}
-		return t
+		return parts
 	}
 	size := 0
 	for i := range b.exchanges {
@@ -169,22 +169,22 @@ func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange str
 		enc := x.Seal()
 		size += len(enc.Data) + len(enc.Items) + 64
 		ref := refOf(x)
-		t := partsOf(ref.Tenant, ref.ID)
-		t.exchanges = append(t.exchanges, i)
+		parts := partsOf(ref.Tenant, ref.ID)
+		parts.exchanges = append(parts.exchanges, i)
 	}
 	for i := range b.rows {
 		size += len(b.rows[i].Data) + 64
-		t := partsOf(b.rows[i].Tenant, b.rows[i].ID)
-		t.rows = append(t.rows, i)
+		parts := partsOf(b.rows[i].Tenant, b.rows[i].ID)
+		parts.rows = append(parts.rows, i)
 	}
 	for i := range b.echoes {
 		size += 32
-		t := partsOf(b.echoes[i].Tenant, b.echoes[i].ID)
-		t.echoes = append(t.echoes, i)
+		parts := partsOf(b.echoes[i].Tenant, b.echoes[i].ID)
+		parts.echoes = append(parts.echoes, i)
 	}
 	for i := range b.signals {
-		t := partsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
-		t.signals = append(t.signals, i)
+		parts := partsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
+		parts.signals = append(parts.signals, i)
 	}
 	buf = slices.Grow(buf[:0], size)
 	for _, ref := range order {
@@ -206,8 +206,8 @@ const (
 )
 
 // document appends the document of one session.
-func (b *batch) document(buf []byte, t *sessionParts) []byte {
-	for _, i := range t.rows {
+func (b *batch) document(buf []byte, parts *sessionParts) []byte {
+	for _, i := range parts.rows {
 		r := &b.rows[i]
 		flag := byte(0)
 		for n, set := range []bool{r.Closed, r.StandIn, r.Unit} {
@@ -218,15 +218,15 @@ func (b *batch) document(buf []byte, t *sessionParts) []byte {
 		buf = appendTime(appendTime(append(buf, partRow, flag), r.Started), r.Seen)
 		buf = appendText(buf, r.Data)
 	}
-	for _, i := range t.echoes {
+	for _, i := range parts.echoes {
 		buf = binary.LittleEndian.AppendUint64(append(buf, partEcho), uint64(b.echoes[i].Key))
 		buf = appendTime(buf, b.echoes[i].At)
 	}
-	for _, i := range t.exchanges {
+	for _, i := range parts.exchanges {
 		enc := b.exchanges[i].Seal()
 		buf = appendText(appendText(append(buf, partExchange), enc.Data), enc.Items)
 	}
-	for _, i := range t.signals {
+	for _, i := range parts.signals {
 		if text, err := json.Marshal(b.signals[i].entry); err == nil { // a plain structure always encodes
 			buf = appendText(append(buf, partSignal), text)
 		}

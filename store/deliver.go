@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	epochEvery = time.Second            // pause between two checks of the backend's epoch
-	syncEvery  = 5 * time.Second        // pause between two syncs of the backend
-	keepEvery  = time.Second            // pause between two deletions of safe rows
-	startLimit = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
-	roundLimit = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
-	stopLimit  = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
-	tailBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
-	readBytes  = 4 << 20                // bytes read back for one delivery
-	startBytes = 1 << 17                // bytes read back for one delivery during a start
-	aheadBytes = 1 << 20                // bytes read back for one call of overtake
-	aheadRows  = 10_000                 // rows that one call of overtake examines
+	epochEvery   = time.Second            // pause between two checks of the backend's epoch
+	syncEvery    = 5 * time.Second        // pause between two syncs of the backend
+	releaseEvery = time.Second            // pause between two deletions of safe rows
+	startLimit   = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
+	roundLimit   = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
+	stopLimit    = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
+	tailBytes    = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
+	readBytes    = 4 << 20                // bytes read back for one delivery
+	startBytes   = 1 << 17                // bytes read back for one delivery during a start
+	aheadBytes   = 1 << 20                // bytes read back for one call of overtake
+	aheadRows    = 10_000                 // rows that one call of overtake examines
 	// safeAge is the age of a delivery to a server after which its rows may leave the outbox: a
 	// server may lose the acknowledged writes of its last seconds.
 	safeAge = 15 * time.Second
@@ -69,7 +69,7 @@ type shipperLimits struct {
 }
 
 // shipperDue holds the next time of each periodic task.
-type shipperDue struct{ deliver, retry, epoch, sync, keep time.Time }
+type shipperDue struct{ deliver, retry, epoch, sync, release time.Time }
 
 // shipperPhase is the progress in the life of a shipper.
 type shipperPhase uint8
@@ -222,14 +222,14 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 // all tenants would wait for this backlog, half a minute with 900 MB. The position of the delivered rows does not
 // change: the rows are delivered a second time in their order, without effect, and only then counted in the account.
 func (d *shipper) overtake(ctx context.Context, until int64) error {
-	crowding := d.handoff.outbox.Crowding(readBytes)
-	if len(crowding) == 0 {
+	crowdingTenants := d.handoff.outbox.Crowding(readBytes)
+	if len(crowdingTenants) == 0 {
 		return nil
 	}
 	if delivered, last := d.handoff.outbox.Delivered(); d.ahead < delivered || d.ahead > last {
 		d.ahead = delivered
 	}
-	rows, ahead, err := d.handoff.outbox.ReadOthers(d.ahead, min(until, d.ahead+aheadRows), aheadBytes, crowding)
+	rows, ahead, err := d.handoff.outbox.ReadOthers(d.ahead, min(until, d.ahead+aheadRows), aheadBytes, crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}

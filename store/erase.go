@@ -60,7 +60,7 @@ type eraser struct {
 	flushNow func(ctx context.Context) // records and ships everything at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
-	chores    chan chore
+	deletions chan deletion
 
 	nextRetain time.Time // time of the next deletion by age
 	replicas   follower
@@ -73,13 +73,13 @@ type follower struct {
 	ownPositions []string  // positions of the erasures of this replica since last
 }
 
-// chore is a deletion on request. The caller waits for the result in done.
-type chore struct {
+// deletion is a requested deletion, which the goroutine of the shipper runs. The caller waits for the result in done.
+type deletion struct {
 	run  func(ctx context.Context) (int, error)
-	done chan<- choreResult
+	done chan<- deletionResult
 }
 
-type choreResult struct {
+type deletionResult struct {
 	n   int
 	err error
 }
@@ -154,20 +154,20 @@ func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (a
 
 // runInShipper calls run in the goroutine of the shipper, and returns the result.
 func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
-	done := make(chan choreResult, 1)
+	done := make(chan deletionResult, 1)
 	select {
-	case x.chores <- chore{run, done}:
+	case x.deletions <- deletion{run, done}:
 	case <-ctx.Done():
-		return 0, fmt.Errorf("wait for the recorder: %w", ctx.Err())
+		return 0, fmt.Errorf("the deletion did not begin, because the store is busy; repeat the request: %w", ctx.Err())
 	}
-	r := <-done // ctx does not end the chore, which has its own time limit
+	r := <-done // a deletion that has begun does not end with ctx
 	return r.n, r.err
 }
 
-// runChore delivers all rows, then runs a chore. If rows remain undelivered, runChore returns
-// errUnwritten and does not run the chore.
-func (x *eraser) runChore(ctx context.Context, c chore) {
-	r := choreResult{}
+// runDeletion delivers all rows, then runs c. If rows remain undelivered, runDeletion returns
+// errUnwritten and does not run c.
+func (x *eraser) runDeletion(ctx context.Context, c deletion) {
+	r := deletionResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
 		x.flushNow(ctx)
 		if err := x.shipper.lagReason(); err != nil {
@@ -361,7 +361,7 @@ func (x *eraser) retain(ctx context.Context) {
 		x.deleteOldAside(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			pause = time.Second // further sessions are too old
+			pause = time.Second // more old sessions must be deleted
 		case err != nil && ctx.Err() == nil:
 			x.options.Hooks.Failed(label.StepRetain, err)
 		}

@@ -43,7 +43,7 @@ type FacetValue struct {
 	Sessions int    `json:"sessions"`
 }
 
-// LessonFacet is a lesson with the number of sessions in each arm.
+// LessonFacet is a lesson with the number of sessions of each fate of the lesson.
 type LessonFacet struct {
 	Slug     string `json:"slug"`
 	Matched  int    `json:"matched"`
@@ -181,7 +181,7 @@ func (q *SessionQuery) without(dimension int) SessionQuery {
 	return out
 }
 
-// addLessons counts the lessons of a session by arm.
+// addLessons counts the lessons of a session by fate.
 func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	if x.Control {
 		f.Controls++

@@ -38,18 +38,18 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 		for _, v := range f.Agents {
 			by := q
 			by.Agent = v.Value
-			same(t, "sessions of the agent "+v.Value+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			same(t, "sessions of the agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, v := range f.Tools {
 			by := q
 			by.ToolName = v.Value
-			same(t, "sessions with the tool "+v.Value+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			same(t, "sessions with the tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, l := range f.Lessons {
-			for arm, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
+			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
-				by.Lesson, by.Fate = l.Slug, arm
-				same(t, "sessions with the fate "+arm+" of a lesson"+arm, len(r.browse(by).Sessions), n)
+				by.Lesson, by.Fate = l.Slug, fate
+				same(t, "sessions with the fate "+fate+" of a lesson", len(r.browse(by).Sessions), n)
 			}
 		}
 	}

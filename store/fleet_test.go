@@ -147,7 +147,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.Recall(t.Context(), rec, 4, late)
-			same(t, "hidden items, "+name+name, rec.Thread.Items, 4)
+			same(t, "hidden items, "+name, rec.Thread.Items, 4)
 			same(t, "silent, "+name, rec.Silent(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}

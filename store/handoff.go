@@ -17,7 +17,7 @@ const (
 	manyRows   = 10 * flushAt // session rows in ready at which ready is dropped from memory and read back from the outbox
 )
 
-// handoff passes rows from the recorder to the shipper. The rows of next are admitted and not durable
+// handoff passes rows from the recorder to the shipper. The rows of next are redacted and not in the outbox
 // yet. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
 // slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox.
 type handoff struct {
@@ -34,7 +34,7 @@ type handoff struct {
 	flushes      int64     // number of the last flush
 	appendErr    error     // error of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
-	full         bool      // the outbox had no room: safe rows must be deleted at once
+	releaseNow   bool      // the outbox had no room: safe rows must be deleted at once
 	bypassing    int       // number of exchanges that takeForBypass returned; >0: appends pause
 
 	documents []byte // buffer for the documents of the next append
@@ -104,7 +104,7 @@ func (h *handoff) appendToOutbox() error {
 		h.next.lastSequence = last
 		return nil
 	}
-	h.full = h.full || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
+	h.releaseNow = h.releaseNow || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
 	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
 		return err
 	}
@@ -128,15 +128,15 @@ func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
 		return false, err
 	}
 	before := int64(len(h.next.exchanges))
-	full := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
-	limited := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
-	freed := h.next.held * (full + limited) / max(before, 1) // an average, because the batch has no size of a single exchange
+	overQuota := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
+	overTenantQuota := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
+	freed := h.next.held * (overQuota + overTenantQuota) / max(before, 1) // an average, because the batch has no size of a single exchange
 	h.deps.state.heldBytes.Add(-freed)
 	h.next.held -= freed
-	h.full = true // safe rows must be deleted at once
-	h.countDropped("limits.outbox_bytes", full, h.next.dropSignals(refused.OverQuota))
-	h.countDropped("limits.tenant_bytes", limited, h.next.dropSignals(refused.OverTenantQuota))
-	return full+limited > 0, nil
+	h.releaseNow = true // safe rows must be deleted at once
+	h.countDropped("limits.outbox_bytes", overQuota, h.next.dropSignals(refused.OverQuota))
+	h.countDropped("limits.tenant_bytes", overTenantQuota, h.next.dropSignals(refused.OverTenantQuota))
+	return overQuota+overTenantQuota > 0, nil
 }
 
 // countDropped counts and logs exchanges and implicit feedback for which the outbox has no room.
@@ -237,16 +237,16 @@ func (h *handoff) rereadAll() {
 func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.full, h.nextAppend = true, now.Add(3*retryAfter) // after the next attempt of the shipper
+	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // after the next attempt of the shipper
 	h.outbox.FreeSpace()
 }
 
-// takeFull reports whether the outbox had no room since the last call of takeFull.
-func (h *handoff) takeFull() (full bool) {
+// takeReleaseNow reports whether the outbox had no room since the last call of takeReleaseNow.
+func (h *handoff) takeReleaseNow() (releaseNow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	full, h.full = h.full, false
-	return full
+	releaseNow, h.releaseNow = h.releaseNow, false
+	return releaseNow
 }
 
 // takeForBypass removes and returns the content of next, so that the caller delivers the content without

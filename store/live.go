@@ -174,7 +174,7 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// newLimit returns the number of sessions in memory at which no session begins. The remaining places
+// newLimit returns the number of sessions in memory at which no new session begins. The remaining places
 // are for sessions that continue, and for the units of sessions.
 func (l *live) newLimit() int { return l.limit - l.limit/reservedShare }
 

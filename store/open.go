@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.eraser = &eraser{
 		be: o.Backend, sessions: s.sessions, changes: s.changes, touched: s.touched, posts: s.poster, tombs: tombs, shipper: s.shipper,
-		guard: s.guard, tally: &s.Tally, options: &o, flushNow: s.flushNow, chores: make(chan chore),
+		guard: s.guard, tally: &s.Tally, options: &o, flushNow: s.flushNow, deletions: make(chan deletion),
 	}
 	s.shipper.before = s.eraser.followReplicas
 	if o.Fleet != nil {

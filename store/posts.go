@@ -122,7 +122,7 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	return s, err
 }
 
-// post stores feedback in the backend, or in the outbox if the backend does not take it.
+// post stores feedback in the backend, or in the outbox if the backend does not take the feedback.
 func (f *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	e = f.optOuts.cleanEntry(e)
 	if f.late.outbox == nil {
@@ -136,10 +136,10 @@ func (f *poster) post(ctx context.Context, tenant string, s *subject, e feedback
 		limit = downLimit
 	}
 	p, err := f.attempt(ctx, tenant, s, e, limit)
-	if err == nil || refusal(err) {
+	if err == nil || isFinal(err) {
 		return p, err
 	}
-	if ctx.Err() == nil { // else the client left, which says nothing about the backend
+	if ctx.Err() == nil { // the error of a client that left is no failure of the backend
 		f.late.skip.Store(f.late.now().Add(latePause).UnixNano())
 	}
 	return f.keepInOutbox(ctx, tenant, s, &e, err)

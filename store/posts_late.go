@@ -60,8 +60,8 @@ type latePost struct {
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// refusal reports whether an error is final: another attempt would return the same error.
-func refusal(err error) bool {
+// isFinal reports whether another attempt to store a post would return the same error.
+func isFinal(err error) bool {
 	_, full := NoRoom(err)
 	_, work := errors.AsType[*WorkError](err)
 	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
@@ -229,7 +229,7 @@ func (f *poster) deliverRound(ctx context.Context) error {
 			break
 		}
 		l.after = list[i].Number
-		if err != nil && !refusal(err) {
+		if err != nil && !isFinal(err) {
 			l.skip.Store(l.now().Add(latePause).UnixNano())
 			break
 		}

@@ -11,8 +11,8 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder writes the turns, rows and keys of requests to the outbox, without opted-out and unredacted
-// content. handoff.mu guards the fields from redactor on.
+// recorder writes the turns of requests, the rows of changed sessions and new echo keys to the outbox, without
+// opted-out and unredacted content. handoff.mu guards the fields from redactor on.
 type recorder struct {
 	inbox     *inbox
 	changes   *changeQueue
@@ -70,8 +70,8 @@ func (r *recorder) admitPiece() (more bool) {
 		turns[i] = Turn{}
 	}
 	r.spare = turns
-	for _, l := range abandoned {
-		r.handoff.next.endTurn(l.start, l.reason)
+	for _, turn := range abandoned {
+		r.handoff.next.endTurn(turn.start, turn.reason)
 	}
 	for _, t := range open {
 		if !t.done.Load() {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	flushEvery = 50 * time.Millisecond
-	tidyEvery  = time.Second // pause between two checks whether a deletion by age is due
+	flushEvery  = 50 * time.Millisecond // pause between two runs of the recorder, and of the shipper
+	retainEvery = time.Second           // pause between two checks whether a deletion by age is due
 )
 
 // Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines.
@@ -48,20 +48,20 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) runShipper(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	tidy := time.NewTicker(tidyEvery)
-	defer tidy.Stop()
+	retain := time.NewTicker(retainEvery)
+	defer retain.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.eraser.chores:
-			s.WithDeliveryPaused(func() { s.eraser.runChore(ctx, c) })
+		case c := <-s.eraser.deletions:
+			s.WithDeliveryPaused(func() { s.eraser.runDeletion(ctx, c) })
 		case <-tick.C:
 			s.guard.Step(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
 			s.guard.Keep(ctx, s.options.Backend)
 			s.guard.Step(label.StepOptOut, func() { s.optOuts.keepMarks(ctx) })
 			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
-		case <-tidy.C:
+		case <-retain.C:
 			s.guard.Step(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.retain(ctx) }) })
 		}
 	}

@@ -31,14 +31,14 @@ type syncPoint struct {
 	row int64
 }
 
-// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery, and
+// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery. secure
 // returns the error of the delivery with the errors of these steps. diskFull reports that the backend
 // has no disk space: secure then frees space without a wait for the next due time.
 func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	failed := deliveryErr
 	box := d.handoff.outbox
-	full := d.handoff.takeFull()
-	due := box != nil && (!now.Before(d.due.sync) || full)
+	releaseNow := d.handoff.takeReleaseNow()
+	due := box != nil && (!now.Before(d.due.sync) || releaseNow)
 	if due && (failed == nil || diskFull) {
 		if err := d.sync(ctx, now); err != nil {
 			failed = errors.Join(failed, &stepError{label.StepSync, err})
@@ -46,15 +46,15 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	}
 	if failed != nil {
 		d.deps.state.noteWrite(false)
-	} else if d.tail.empty() { // also after an outage without new rows
+	} else if d.tail.empty() { // the backend has all rows: an outage has ended, even if no row was written since
 		d.deps.state.noteWrite(true)
 	}
 	if box == nil {
 		return failed
 	}
 	var err error
-	if !now.Before(d.due.keep) || full || d.phase == stopping {
-		d.due.keep = now.Add(keepEvery)
+	if !now.Before(d.due.release) || releaseNow || d.phase == stopping {
+		d.due.release = now.Add(releaseEvery)
 		err = box.Release(d.safe.row)
 	}
 	if err == nil && due {

@@ -55,7 +55,7 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.mayBeInOutbox() // the row may be on the disk alone
+		return nil, s.mayBeInOutbox() // the row may be in the outbox alone
 	}
 	ses = s.live.add(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned

@@ -38,7 +38,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 		// One transaction, so that version and texts match.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.s.commonKey("lessons")), pipe.Get(ctx, b.s.commonKey("lessons-version"))
-		if err := each(ctx, pipe); err != nil {
+		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
 		texts, version = make(map[string][]byte, len(all.Val())), v.Val()

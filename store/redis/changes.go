@@ -20,8 +20,8 @@ import (
 // read completely.
 const maxPendingBytes = 32 << 20
 
-// logged is an entry of the log of a shard.
-type logged struct {
+// logEntry is an entry of the log of a shard.
+type logEntry struct {
 	shard  int
 	number int64 // number of the call that settled, in the shard
 	deltas string
@@ -46,13 +46,13 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 		}
 		deltas = append(deltas, list...)
 	}
-	s.progress.omit(tp, func(logged) bool { return true })
+	s.progress.omit(tp, func(logEntry) bool { return true })
 	return deltas, true
 }
 
 // omit deletes pending deltas. The caller holds mu.
-func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
-	tp.pending = slices.DeleteFunc(tp.pending, func(e logged) bool {
+func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logEntry) bool) {
+	tp.pending = slices.DeleteFunc(tp.pending, func(e logEntry) bool {
 		omitted := isOmitted(e)
 		if omitted {
 			pr.bytes -= len(e.deltas)
@@ -67,7 +67,7 @@ func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logged) bool) {
 // drop notes that the deltas of a tenant are incomplete. The caller holds mu.
 func (pr *progress) drop(tp *tenantProgress) {
 	tp.counted = nil
-	pr.omit(tp, func(logged) bool { return true })
+	pr.omit(tp, func(logEntry) bool { return true })
 }
 
 // forget notes that Redis may have lost settlements. The caller holds mu.
@@ -108,7 +108,7 @@ func (s *Store) noteCounters(tenant string, upTo []int64) {
 		return
 	}
 	tp.counted = upTo
-	s.progress.omit(tp, func(e logged) bool { return e.number <= upTo[e.shard] })
+	s.progress.omit(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
 }
 
 // settled returns, for each shard, the number of the last settlement that Moved has read.
@@ -144,7 +144,7 @@ func (pr *progress) noteAnswers(p *plan, shards int) {
 			}
 			pr.own[shard][number] = struct{}{}
 		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
-			pr.omit(tp, func(e logged) bool { return e.shard == shard && e.number == number })
+			pr.omit(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 				pr.drop(tp)
 				continue
 			}
-			tp.pending = append(tp.pending, logged{l.shard, n, deltas})
+			tp.pending = append(tp.pending, logEntry{l.shard, n, deltas})
 		}
 		for n := range own {
 			if n <= l.to.settled {

@@ -32,7 +32,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	err := s.do(ctx, "consultations", func(c client) error {
 		pipe := c.Pipeline()
 		counts, last := pipe.HMGet(ctx, s.commonKey("consulted"), slugs...), pipe.HMGet(ctx, s.commonKey("consulted-last"), slugs...)
-		if err := each(ctx, pipe); err != nil {
+		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
 		for i, slug := range slugs {

@@ -34,8 +34,8 @@ type Cooler struct {
 	ends    time.Time         // time after which the Cooler checks all sessions again
 }
 
-// recool is the time after which a Cooler checks all sessions again, including the sessions that were not cooled.
-const recool = 24 * time.Hour
+// recheckAfter is the time after which a Cooler checks all sessions again, also the sessions whose exchanges stayed.
+const recheckAfter = 24 * time.Hour
 
 // NewCooler returns a Cooler for a group. No other Cooler has the same owner.
 func (s *Store) NewCooler(group, owner string) *Cooler {
@@ -52,7 +52,7 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 		return 0, true, err
 	}
 	if now := s.opt.Now(); now.After(k.ends) {
-		k.from, k.waiting, k.ends = "-inf", map[string]string{}, now.Add(recool)
+		k.from, k.waiting, k.ends = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
 	keyspaces, err := ask(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
@@ -145,8 +145,8 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 	return old, places, streams, err
 }
 
-// coolKeyspace cools the sessions of a keyspace. The group acknowledges a stream in order, so all entries
-// up to its place have been exported. waits is the time of the oldest session that waits for the group or
+// coolKeyspace deletes the exchanges of the old sessions of a keyspace. The group acknowledges a stream in order, so
+// all entries up to its place have been exported. waits is the time of the oldest session that waits for the group or
 // for a settlement, "" without such a session.
 func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(place, "-")

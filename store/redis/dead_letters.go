@@ -57,7 +57,7 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	return n, err
 }
 
-// eachAside calls fn with all marks. A field is a session and an exchange.
+// eachAside calls fn with all marks. A field is the id of a session and the id of an exchange.
 func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
 	all := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, ks.lists+"aside")
@@ -95,7 +95,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
-		return a, fmt.Errorf("%w: the record of a skipped exchange does not parse: %w", ErrCorrupt, err)
+		return a, fmt.Errorf("%w: the mark of a session or an exchange that is set aside does not parse: %w", ErrCorrupt, err)
 	}
 	a.Tenant, a.ID, a.Exchange = tenant, toID(field), field[size:]
 	a.Tries, _ = strconv.Atoi(value[1:asideHead])

@@ -24,7 +24,7 @@ func packEntry(e *feedback.Entry) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
-	return string(append(feedback.Rank(e.At, data), data...)), fits("feedback "+e.ID, len(data))
+	return string(append(feedback.Rank(e.At, data), data...)), checkSize("feedback "+e.ID, len(data))
 }
 
 func unpackEntry(v string) (e feedback.Entry, err error) {
@@ -89,7 +89,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 		pipe := c.Pipeline()
 		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
 		values := pipe.HVals(ctx, s.key(sessionLocation(tenant, id), "f:"+id.String()))
-		if err := each(ctx, pipe); err != nil {
+		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
 		state = integer(n.Val())
@@ -256,7 +256,7 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 	if len(list) == 0 {
 		return nil, nil, nil
 	}
-	if err := each(ctx, pipe); err != nil {
+	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, nil, err
 	}
 	for i, id := range ids {

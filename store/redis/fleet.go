@@ -24,7 +24,8 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// The first replica marks an empty Redis, with the time of the server.
+		// The first replica stores a mark in an empty Redis: the time of the server. A Redis that lost its data gets
+		// another mark.
 		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
 			return "", err
@@ -106,7 +107,7 @@ func erasure(m goredis.XMessage) session.Erasure {
 	return e
 }
 
-// optOutFor is the life of the mark of an opted-out session after the session's last turn.
+// optOutFor is the time for which the mark of an opted-out session stays after the session's last turn.
 const optOutFor = 30 * 24 * time.Hour
 
 // optOutName returns the name of a mark, a hash of the session's id.

@@ -125,7 +125,7 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
 		return done, err
 	}
-	state, err := ask(ctx, s, "migrate", func(c client) (string, error) { return c.Get(ctx, m.state()).Result() })
+	state, err := ask(ctx, s, "migrate", func(c client) (string, error) { return c.Get(ctx, m.movingKey()).Result() })
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
@@ -145,14 +145,14 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	return done, nil
 }
 
-// state is the key that exists during a migration and the deletion of the old keys.
-func (m *migrator) state() string { return m.s.commonKey("moving") }
+// movingKey returns the key that exists during a migration and the deletion of the old keys.
+func (m *migrator) movingKey() string { return m.s.commonKey("moving") }
 
-// old returns the keys of a tenant in the old layout.
-func (m *migrator) old(tenant string) keyspace { return m.s.keyspaceOf(1, tenantLocation(tenant)) }
+// oldKeys returns the keys of a tenant in the old layout.
+func (m *migrator) oldKeys(tenant string) keyspace { return m.s.keyspaceOf(1, tenantLocation(tenant)) }
 
-// new returns the keys of a location in the shards.
-func (m *migrator) new(loc location) keyspace { return m.s.keyspaceOf(m.o.Shards, loc) }
+// newKeys returns the keys of a location in the shards.
+func (m *migrator) newKeys(loc location) keyspace { return m.s.keyspaceOf(m.o.Shards, loc) }
 
 // claim acquires or renews the lease, and extends the freeze of the tenants.
 func (m *migrator) claim(ctx context.Context) error {
@@ -192,7 +192,7 @@ func (m *migrator) each(ctx context.Context, tenants []string, fn func(ctx conte
 
 // move copies the store and switches to the shards.
 func (m *migrator) move(ctx context.Context) (tenants int, frozen time.Duration, err error) {
-	err = m.s.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.state(), "1", 0).Err() })
+	err = m.s.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.movingKey(), "1", 0).Err() })
 	if err == nil {
 		err = m.s.do(ctx, "migrate", func(c client) error { return m.copyOptOuts(ctx, c) })
 	}
@@ -241,7 +241,7 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 			found, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
 				all := make([]string, len(keys))
 				for i, key := range keys {
-					all[i] = m.old(tenant).base + key
+					all[i] = m.oldKeys(tenant).base + key
 				}
 				return p.Exists(ctx, all...)
 			})
@@ -274,7 +274,7 @@ func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) erro
 	m.mu.Lock()
 	delete(m.copied, tenant)
 	m.mu.Unlock()
-	if err := c.Del(ctx, m.old(tenant).base+"touched").Err(); err != nil {
+	if err := c.Del(ctx, m.oldKeys(tenant).base+"touched").Err(); err != nil {
 		return err
 	}
 	if err := m.copyAllSessions(ctx, c, tenant); err != nil {

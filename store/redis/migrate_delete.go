@@ -23,7 +23,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		// A replica that was paused for a long time must not write into the old layout, so this freeze has no end.
 		err := m.s.do(ctx, "migrate", func(c client) error {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.old(tenant).base+"frozen", m.o.Owner, 0)
+				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.o.Owner, 0)
 			})
 			return err
 		})
@@ -40,7 +40,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		return err
 	}
 	return m.s.do(ctx, "migrate", func(c client) error {
-		return c.Del(ctx, m.s.commonKey("frozen"), m.s.commonKey("dirty"), m.s.commonKey("taken"), m.state()).Err()
+		return c.Del(ctx, m.s.commonKey("frozen"), m.s.commonKey("dirty"), m.s.commonKey("taken"), m.movingKey()).Err()
 	})
 }
 
@@ -61,7 +61,7 @@ const movedMark = "the tenant has moved to shards"
 
 // deleteTenant deletes the keys of a tenant in the old layout.
 func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {
-	base := m.old(tenant).base
+	base := m.oldKeys(tenant).base
 	if err := m.deleteSessions(ctx, c, tenant); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 
 // deleteSessions deletes the sessions of a tenant in the old layout, with their index entries.
 func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) error {
-	old := m.old(tenant)
+	old := m.oldKeys(tenant)
 	for {
 		ids, err := c.ZRangeByScore(ctx, old.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: callItems}).Result()
 		if err != nil || len(ids) == 0 {
@@ -109,7 +109,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 		var keys []string
 		starts := map[string]bool{} // the keys of immigrate.lua in the shards of the sessions
 		for i, id := range ids {
-			starts[m.new(sessionLocation(tenant, toID(id))).base+"moving"] = true
+			starts[m.newKeys(sessionLocation(tenant, toID(id))).base+"moving"] = true
 			for _, kind := range kinds {
 				keys = append(keys, old.base+string(kind)+":"+toID(id).String())
 			}

@@ -14,7 +14,7 @@ import (
 // copyAllSessions copies the sessions of a tenant once, in the order of their last use. The position is stored. A
 // session that moves in the list meanwhile is among the changed sessions.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
-	base := m.old(tenant).base
+	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 
 // copyChangedSessions copies the sessions that have changed, and the new entries of the stream of samples.
 func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant string) (err error) {
-	base := m.old(tenant).base
+	base := m.oldKeys(tenant).base
 	for ids := []string(nil); ; {
 		args := append([]any{migratePage, base}, anys(ids)...)
 		ids, err = m.s.runScript(ctx, c, "changed", keyspace{base: base + "moving:"}, args...).StringSlice()
@@ -116,7 +116,7 @@ func (m *migrator) advance(sessions int) {
 
 // readSessions reads sessions from the old layout.
 func (m *migrator) readSessions(ctx context.Context, c client, tenant string, ids []string) ([]*oldSession, error) {
-	base, pipe := m.old(tenant).base, c.Pipeline()
+	base, pipe := m.oldKeys(tenant).base, c.Pipeline()
 	list := make([]*oldSession, len(ids))
 	for i, text := range ids {
 		r := &oldSession{id: toID(text)}
@@ -133,7 +133,7 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 		r.samples = pipe.HKeys(ctx, base+"m:"+name)
 		list[i] = r
 	}
-	if err := each(ctx, pipe); err != nil {
+	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, err
 	}
 	pipe = c.Pipeline()
@@ -151,7 +151,7 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 			r.entries = pipe.HMGet(ctx, base+"m:"+r.id.String(), fields...)
 		}
 	}
-	if err := each(ctx, pipe); err != nil {
+	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, err
 	}
 	for _, r := range list {
@@ -183,7 +183,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 		key    string
 	}
 	const size = 9
-	old := m.old(tenant)
+	old := m.oldKeys(tenant)
 	var entries []entry
 	for _, r := range list {
 		for trail := r.trail.Val(); len(trail) >= size; trail = trail[size:] {
@@ -238,8 +238,8 @@ func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	return list
 }
 
-// lists returns the arguments of immigrate.lua.
-func (r *oldSession) lists() []any {
+// immigrateArgs returns the arguments of immigrate.lua.
+func (r *oldSession) immigrateArgs() []any {
 	args := []any{string(r.id[:])}
 	for _, cmd := range r.scores {
 		text := ""
@@ -259,10 +259,10 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	}
 	pipe, before := c.Pipeline(), make([]copied, len(list))
 	for i, r := range list {
-		ks := m.new(sessionLocation(tenant, r.id))
+		ks := m.newKeys(sessionLocation(tenant, r.id))
 		before[i] = copied{pipe.Get(ctx, ks.base+"k:"+r.id.String()), pipe.HGetAll(ctx, ks.base+"m:"+r.id.String())}
 	}
-	if err := each(ctx, pipe); err != nil {
+	if err := readPipeline(ctx, pipe); err != nil {
 		return err
 	}
 	pipe = c.Pipeline()
@@ -270,7 +270,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	lists.shards, unindex.shards = m.o.Shards, m.o.Shards
 	for i, r := range list {
 		loc := sessionLocation(tenant, r.id)
-		ks, id := m.new(loc), string(r.id[:])
+		ks, id := m.newKeys(loc), string(r.id[:])
 		for _, entry := range r.deletedEntries(before[i].entries.Val()) {
 			pipe.XDel(ctx, ks.base+"samples", entry)
 		}
@@ -288,7 +288,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 			lists.add(loc, id, "", "", "", "", "0")
 			continue
 		}
-		lists.add(loc, r.lists()...)
+		lists.add(loc, r.immigrateArgs()...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 
 // copyStream copies the entries of the stream of samples after the stored position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
-	base := m.old(tenant).base
+	base := m.oldKeys(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()
 	if err != nil && !absent(err) {
 		return err

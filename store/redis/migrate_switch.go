@@ -20,7 +20,7 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.old(tenant).base+"frozen", m.o.Owner, migrateFreeze)
+				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.o.Owner, migrateFreeze)
 			})
 			if err != nil {
 				return err
@@ -81,7 +81,7 @@ var errThawed = fmt.Errorf("a freeze has ended before its tenant was copied: %w"
 func (m *migrator) stillFrozen(ctx context.Context, c client, names ...string) error {
 	keys := []string{m.s.commonKey("frozen")}
 	for _, tenant := range names {
-		keys = append(keys, m.old(tenant).base+"frozen")
+		keys = append(keys, m.oldKeys(tenant).base+"frozen")
 	}
 	for chunk := range slices.Chunk(keys, migratePage) {
 		results, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })

@@ -14,7 +14,7 @@ import (
 
 // copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
-	old, home := m.old(tenant).base, m.new(tenantLocation(tenant))
+	old, home := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
 	// The copies of an earlier call that was killed are removed first: rows and parked feedback may have been deleted
 	// since.
 	for _, set := range []struct {
@@ -86,7 +86,7 @@ func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys
 
 // copySums copies the totals of a tenant.
 func (m *migrator) copySums(ctx context.Context, c client, tenant string) error {
-	old := m.old(tenant).base
+	old := m.oldKeys(tenant).base
 	sums, err := c.HGetAll(ctx, old+"t").Result()
 	if err != nil {
 		return err
@@ -106,16 +106,16 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 
 // copyAside copies the marks of sessions that are set aside.
 func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error {
-	copied := m.new(tenantLocation(tenant)).base + "movingaside"
+	copied := m.newKeys(tenantLocation(tenant)).base + "movingaside"
 	earlier, err := c.SMembers(ctx, copied).Result()
 	if err != nil {
 		return err
 	}
-	marks, err := c.HGetAll(ctx, m.old(tenant).base+"aside").Result()
+	marks, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"aside").Result()
 	if err != nil || len(earlier)+len(marks) == 0 {
 		return err
 	}
-	lists := func(field string) string { return m.new(sessionLocation(tenant, toID(field))).lists }
+	lists := func(field string) string { return m.newKeys(sessionLocation(tenant, toID(field))).lists }
 	for field := range marks {
 		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
 			return err
@@ -136,14 +136,14 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 // in the old layout, and a copy would then delete index entries of a later session with the same id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
-	deletions, err := c.HGetAll(ctx, m.old(tenant).base+"gone").Result()
+	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()
 	if err != nil || len(deletions) == 0 {
 		return err
 	}
 	pipe := c.Pipeline()
 	for field, trail := range deletions {
 		if len(field) >= size {
-			pipe.HSet(ctx, m.new(sessionLocation(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
+			pipe.HSet(ctx, m.newKeys(sessionLocation(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
 		}
 	}
 	_, err = pipe.Exec(ctx)
@@ -152,7 +152,7 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 
 // copyGroups copies the places of consumer groups to the streams of the shards, and returns the places as text.
 func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (places string, err error) {
-	groups, err := c.XInfoGroups(ctx, m.old(tenant).base+"samples").Result()
+	groups, err := c.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples").Result()
 	if err != nil && isMissingStream(err) {
 		return "", nil
 	}
@@ -187,7 +187,7 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 // all shards for many sessions.
 func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]string, error) {
 	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.o.Shards) + 1}
-	ids, err := c.ZRangeByScore(ctx, m.old(tenant).base+"seen", by).Result()
+	ids, err := c.ZRangeByScore(ctx, m.oldKeys(tenant).base+"seen", by).Result()
 	keys := map[string]bool{}
 	if len(ids) > m.o.Shards {
 		for shard := range m.o.Shards {
@@ -196,7 +196,7 @@ func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]stri
 		return slices.Collect(maps.Keys(keys)), err
 	}
 	for _, id := range ids {
-		keys[m.new(sessionLocation(tenant, toID(id))).base+"samples"] = true
+		keys[m.newKeys(sessionLocation(tenant, toID(id))).base+"samples"] = true
 	}
 	return slices.Collect(maps.Keys(keys)), err
 }
@@ -207,7 +207,7 @@ func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []str
 		for chunk := range slices.Chunk(names, streamCalls) {
 			cmds := make([]*goredis.XInfoGroupsCmd, 0, len(chunk))
 			_, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.XInfoGroupsCmd {
-				cmds = append(cmds, p.XInfoGroups(ctx, m.old(tenant).base+"samples"))
+				cmds = append(cmds, p.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples"))
 				return cmds[len(cmds)-1]
 			}, isMissingStream)
 			if err != nil {

@@ -18,7 +18,7 @@ type progress struct {
 	read          []shardPosition            // position of each shard; nil: no call of Moved has ended without an error
 	own           []map[int64]struct{}       // by shard: numbers of the settlements of this Store after read; the caller of Settle has the deltas
 	tenants       map[string]*tenantProgress // tenants that the reader follows
-	changes       int64                      // number of changes of positions of counters
+	changes       int64                      // number of changes of the tenants' counters
 	bytes         int                        // size of all pending deltas
 	oldLayoutRead bool                       // Moved of a store in the old layout has ended
 }
@@ -32,7 +32,7 @@ type tenantProgress struct {
 	feedback map[int]int64 // newest place of feedback in each shard; nil: not read
 	places   string        // feedback as text (formatPlaces); "": to be written
 	counted  []int64       // by shard: the settlements that the reader's counters contain; nil: unknown
-	pending  []logged      // settlements of other replicas after counted
+	pending  []logEntry    // settlements of other replicas after counted
 }
 
 // tenant returns the position of a tenant, nil before the first read. The caller holds mu.

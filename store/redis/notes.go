@@ -18,7 +18,7 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
 		atTenant, atSession := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
-		if err := each(ctx, pipe); err != nil {
+		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
 		if text := cmp.Or(atTenant.Val(), atSession.Val()); text != "" {

@@ -82,14 +82,14 @@ func piped[T any, C goredis.Cmder](ctx context.Context, c client, list []T, ques
 	for i, element := range list {
 		answers[i] = question(pipe, element)
 	}
-	if err := each(ctx, pipe); err != nil {
+	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, err
 	}
 	return answers, nil
 }
 
-// each runs a pipeline of reads. A missing value is not an error.
-func each(ctx context.Context, pipe goredis.Pipeliner) error {
+// readPipeline runs a pipeline of reads. A missing value is not an error.
+func readPipeline(ctx context.Context, pipe goredis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {
 		return nil

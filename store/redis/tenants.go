@@ -135,7 +135,7 @@ func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err e
 	pipe := c.Pipeline()
 	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
 	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
-	if err := each(ctx, pipe); err != nil || isReopened.Val() {
+	if err := readPipeline(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}
 	for from := int64(0); ; from += callItems {

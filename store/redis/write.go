@@ -193,14 +193,14 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 	}
 	for i := range b.Exchanges {
 		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
-		if err := fits("exchange "+e.ID, len(doc)); err != nil {
+		if err := checkSize("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
 		w.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At)))
 	}
 	for i := range b.Samples {
 		m, doc := &b.Samples[i], string(docs.Samples[i])
-		if err := fits("sample "+m.Sample.ID, len(doc)); err != nil {
+		if err := checkSize("sample "+m.Sample.ID, len(doc)); err != nil {
 			return err
 		}
 		w.addIndex(m.Tenant, m.ID, m.Sample.CreatedAt, "i", digest(m.Sample.ID))
@@ -218,11 +218,11 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
 		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
-	}, fits("session "+r.ID.String(), len(r.Data))
+	}, checkSize("session "+r.ID.String(), len(r.Data))
 }
 
-// fits returns an error for a value that is too large to be sent.
-func fits(name string, bytes int) error {
+// checkSize returns an error for a value that is too large to be sent.
+func checkSize(name string, bytes int) error {
 	if bytes > maxDocument {
 		return fmt.Errorf("%s: %w: %d bytes, the maximum is %d", name, session.ErrInvalid, bytes, maxDocument)
 	}

@@ -11,8 +11,8 @@ import (
 // milliseconds, so that the recorder can write between two transactions.
 const eraseChunk = 64
 
-// victim is a session that will be deleted.
-type victim struct {
+// sessionRow names a session that will be deleted: the number and the id of its row.
+type sessionRow struct {
 	sid int64
 	id  session.ID
 }
@@ -44,10 +44,10 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
-		victims, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []victim) {
+		found, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []sessionRow) {
 			// Without this index SQLite would read the rows of all other tenants.
 			for r := range c.rows("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
-				var v victim
+				var v sessionRow
 				r.scan(&v.sid, &v.id)
 				list = append(list, v)
 			}
@@ -56,23 +56,23 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 		if err != nil {
 			return len(deleted), err
 		}
-		if len(victims) == 0 {
+		if len(found) == 0 {
 			break
 		}
-		after = victims[len(victims)-1].id[:]
+		after = found[len(found)-1].id[:]
 		err = s.update(ctx, "forget a tenant", func(t *tx) {
-			for _, v := range victims {
+			for _, v := range found {
 				t.dropSession(v.sid)
 			}
 		})
 		if err != nil {
 			return len(deleted), err
 		}
-		for _, v := range victims {
+		for _, v := range found {
 			deleted = append(deleted, v.sid)
 		}
 	}
-	if err := s.dropParked(ctx, tenant); err != nil {
+	if err := s.dropNotesAndParked(ctx, tenant); err != nil {
 		return len(deleted), err
 	}
 	if err := s.dropEchoes(ctx, deleted); err != nil {
@@ -81,9 +81,9 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(deleted), s.checkpoint(ctx, true)
 }
 
-// dropParked deletes the notes and the parked feedback of a tenant. dropParked also deletes all parked
-// feedback from before schema 2, which has no tenant.
-func (s *Store) dropParked(ctx context.Context, tenant string) error {
+// dropNotesAndParked deletes the notes and the parked feedback of a tenant, and all parked feedback from before
+// schema 2, which has no tenant.
+func (s *Store) dropNotesAndParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.tenantNumber(tenant); n != 0 {
 			t.db.exec("DELETE FROM notes WHERE tenant = ?", n)
@@ -105,9 +105,9 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoung is the number of consecutive young sessions after which Retain stops. Sessions have ascending
-// numbers approximately in the order of their start, so that old sessions come first. An old session
-// after maxYoung young sessions is deleted when the young sessions are old.
+// maxYoung is the number of consecutive young sessions, which started after the given time, after which Retain
+// stops. Sessions have ascending numbers approximately in the order of their start, so that old sessions come
+// first. An old session after maxYoung young sessions is deleted when the young sessions are old.
 const maxYoung = 4096
 
 // Retain deletes the sessions that were last seen before the given time, and returns the number of
@@ -143,7 +143,7 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 
 // candidates are the next sessions that Retain may delete.
 type candidates struct {
-	list  []victim
+	list  []sessionRow
 	last  int64 // number of the last session that was read
 	young int   // number of consecutive young sessions up to last
 	end   bool  // no further candidates exist
@@ -153,7 +153,7 @@ type candidates struct {
 func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.rows("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
-			var v victim
+			var v sessionRow
 			var started, seen int64
 			r.scan(&v.sid, &v.id, &started, &seen)
 			p.last = v.sid
@@ -180,7 +180,7 @@ func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (
 
 // retainStep deletes candidates in one transaction, and returns their number. A candidate that was seen
 // again since retainable is not deleted.
-func (s *Store) retainStep(ctx context.Context, list []victim, before time.Time) (deleted int, err error) {
+func (s *Store) retainStep(ctx context.Context, list []sessionRow, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}

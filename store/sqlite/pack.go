@@ -46,8 +46,8 @@ type packer struct {
 	dict     *s2.Dict
 }
 
-// small returns the s2 dictionary of smallDict.
-func (p *packer) small() *s2.Dict {
+// smallDictionary returns the s2 dictionary of smallDict.
+func (p *packer) smallDictionary() *s2.Dict {
 	p.dictOnce.Do(func() { p.dict = s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
 	return p.dict
 }
@@ -71,7 +71,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < minZstd {
 		var buf [minZstd + minZstd/4]byte // on the stack; the clone below has no spare capacity
 		buf[0] = packS2
-		if n := 1 + len(p.small().Encode(buf[1:], doc)); n < len(doc) {
+		if n := 1 + len(p.smallDictionary().Encode(buf[1:], doc)); n < len(doc) {
 			return bytes.Clone(buf[:n]), nil
 		}
 		return doc, nil
@@ -96,7 +96,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 // unpack reverses pack. JSON begins with a bracket, a zstd frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
-		return unpackS2(doc[1:], minZstd, p.small().Decode)
+		return unpackS2(doc[1:], minZstd, p.smallDictionary().Decode)
 	}
 	if len(doc) > 0 && doc[0] == packS2Long {
 		return unpackS2(doc[1:], maxUnpacked, s2.Decode)

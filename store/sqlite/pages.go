@@ -166,24 +166,24 @@ func (p *walkRange) bounds() (from, to int64) {
 // walk reads the rows of a table in pages, by the row number, which is the first column of the query. The
 // arguments of the query are the last row number, the highest row number of the step, the two times, the
 // tenant and the limit. A step examines at most walkRows rows, also if the query selects few of them.
-func walk[T any](ctx context.Context, s *Store, rng walkRange, query string, scan scanner[T], fn func(T) error) error {
+func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
 		last int64 // row number
 		more bool
 	}
-	from, to := rng.bounds()
+	from, to := within.bounds()
 	for current := (step{more: true}); current.more; {
 		last := current.last // a copy: a read that hangs in the disk may outlive this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			n := int64(0)
-			if rng.tenant != "" {
-				if n = s.tenant(c, rng.tenant); n == 0 {
+			if within.tenant != "" {
+				if n = s.tenant(c, within.tenant); n == 0 {
 					return next
 				}
 			}
 			window := last + walkRows
-			end := c.integer(rng.last)
+			end := c.integer(within.last)
 			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
 			if more {
 				return step{list, next.last, true}

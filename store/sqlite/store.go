@@ -229,7 +229,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		return s, nil
 	}
 	s, err := try(fileURI(o.Path, "ro"))
-	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
+	if _, walErr := os.Stat(o.Path + "-wal"); err != nil && errors.Is(walErr, os.ErrNotExist) {
 		// The store is closed, and its directory does not allow the shared-memory file of the WAL.
 		// Without a WAL there is no writer, and the file can be read as immutable.
 		return try(fileURI(o.Path, "ro") + "&immutable=1")

@@ -99,7 +99,7 @@ type idleConns struct {
 	list []*conn
 }
 
-// take returns nil if no connection is idle.
+// take removes and returns an idle connection; nil: no connection is idle.
 func (i *idleConns) take() *conn {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,14 +146,14 @@ func (s *Store) writer(ctx context.Context) (*conn, error) {
 	return take(ctx, s, s.write)
 }
 
-// tx is a write transaction. Its caches become the caches of the store after the commit.
+// tx is a write transaction.
 type tx struct {
 	db       *conn
 	s        *Store
-	tenants  map[string]int64
-	sids     map[sessionKey]*txSession
-	totals   map[string]int64
-	onCommit []func() // called after the commit
+	tenants  map[string]int64          // numbers of the transaction's tenants; the cache of the store gets them after the commit
+	sids     map[sessionKey]*txSession // sessions that the transaction has looked up
+	totals   map[string]int64          // changes of the running totals
+	onCommit []func()                  // called after the commit
 
 	sampleRow int64 // row number of the next sample; 0: not read yet
 }

@@ -32,15 +32,15 @@ func RunBank(t *testing.T, open OpenBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
-			w.await(t, "two", hasSlugs("aaa", "bbb"))
+			w.await(t, "two lessons", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
 				t.Errorf("got category %q, want the folder deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
 			w.Put(t, "a.md", lessonText("aaa", "one, changed"))
-			w.await(t, "the change", func(b *lesson.Book, _ []lesson.Problem) bool { return b.Len() == 2 && b.Hash() != hash })
+			w.await(t, "the changed lesson", func(b *lesson.Book, _ []lesson.Problem) bool { return b.Len() == 2 && b.Hash() != hash })
 			w.Delete(t, "deep/folder/b.md")
-			w.await(t, "one", hasSlugs("aaa"))
+			w.await(t, "one lesson after the deletion", hasSlugs("aaa"))
 		},
 		"invalid change keeps the old lesson": func(t *testing.T, w *watched) {
 			t.Helper()
@@ -53,7 +53,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				t.Errorf("an invalid change replaced the lesson: got lesson %v, want the version before the change", after)
 			}
 			w.Put(t, "a.md", lessonText("aaa", "two"))
-			w.await(t, "the repaired one", func(b *lesson.Book, p []lesson.Problem) bool {
+			w.await(t, "the repaired lesson", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("aaa")
 				return ok && len(p) == 0 && strings.Contains(l.Raw, "two")
 			})
@@ -69,9 +69,9 @@ func RunBank(t *testing.T, open OpenBank) {
 		"first lesson of a slug wins": func(t *testing.T, w *watched) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("same", "one"))
-			w.await(t, "the first", hasSlugs("same"))
+			w.await(t, "the first lesson", hasSlugs("same"))
 			w.Put(t, "b.md", lessonText("same", "two"))
-			w.await(t, "the collision", func(b *lesson.Book, p []lesson.Problem) bool {
+			w.await(t, "the problem of the second lesson with the slug", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("same")
 				return ok && b.Len() == 1 && len(p) == 1 && strings.HasSuffix(l.Path, "a.md")
 			})
@@ -87,7 +87,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			defer func() {
 				cancel()
 				if err := <-done; err != nil {
-					t.Error("Run: ", err)
+					t.Errorf("run of the watcher: %v", err)
 				}
 			}()
 			w.await(t, "the first book", func(*lesson.Book, []lesson.Problem) bool { return true })
@@ -153,7 +153,7 @@ func (w *watched) last() *lesson.Book {
 	return w.book
 }
 
-// await waits until the last report satisfies ok.
+// await waits until the last book and its problems satisfy ok.
 func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock
@@ -164,5 +164,5 @@ func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesso
 			return
 		}
 	}
-	t.Fatalf("waited for %s: the last book has %d lessons and the problems %v", what, w.last().Len(), w.problems)
+	t.Fatalf("waited %v in vain for %s: the last book has %d lessons and the problems %v", startLimit, what, w.last().Len(), w.problems)
 }

@@ -39,7 +39,7 @@ func setAsideCases() map[string]func(tester, Store) {
 			must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter(""), deadLetter("x")}))
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			wantDeadLetters(t, s)
-			equal(t, "unsampled", unsampled(t, s), int64(0))
+			equal(t, "unsampled exchanges", unsampled(t, s), int64(0))
 		},
 	}
 }
@@ -101,7 +101,7 @@ func lateExchange(t tester, s Store) {
 func exchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
-	equal(t, "due", len(list), 2)
+	equal(t, "due sessions", len(list), 2)
 	equal(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
 	noSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
@@ -131,7 +131,7 @@ func samplesReplaced(t tester, s Store) {
 	})
 	equal(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
 	equal(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
-	equal(t, "count", stats(t, s)["samples"], int64(4))
+	equal(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("a sample replaced by Whole: got found %v, error %v, want found = false, no error", ok, err)
 	}
@@ -150,7 +150,7 @@ func setAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 9)}})
 	equal(t, "due sessions after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	equal(t, "the later row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 9))
-	equal(t, "readmitted", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
+	equal(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
 	equal(t, "unsampled after the readmission", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -176,7 +176,7 @@ func setAsideIsNotUnsettled(t tester, s Store) {
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	equal(t, "unsettled sessions set aside", len(unsettled(t, s)), 0)
 	equal(t, "unsampled exchanges", unsampled(t, s), int64(0))
-	equal(t, "readmitted", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
+	equal(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
 	equal(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
 }
 

@@ -72,7 +72,7 @@ func (d *Disk) Fill(t testing.TB, leave int) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v, want error syscall.ENOSPC", err)
+		t.Fatalf("fill the small disk: got error %v, want syscall.ENOSPC", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {

@@ -20,34 +20,34 @@ func feedbackCases() map[string]func(tester, Store) {
 			e := entry("a", 1, 0.25)
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
-			equal(t, "added", addFeedback(t, s, tenantA, 1, e), 1)
+			equal(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
 			have := entries(t, s, tenantA, 1)
 			if len(have) != 1 || string(have[0].Correction) == "" || !json.Valid(have[0].Details) {
-				t.Fatalf("got %+v, want one entry with its correction and valid details", have)
+				t.Fatalf("stored feedback: got %+v, want one entry with its correction and valid details", have)
 			}
 			var v map[string][]any
 			if json.Unmarshal(have[0].Correction, &v) != nil || v["x"][1] != "<" {
-				t.Errorf("got correction %s, want x[1] = \"<\"", have[0].Correction)
+				t.Errorf("stored correction: got %s, want x[1] = \"<\"", have[0].Correction)
 			}
 			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			equal(t, "entry without correction and details", have[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
-			equal(t, "added", addFeedback(t, s, tenantA, 1), 0)
+			equal(t, "entries added without entries", addFeedback(t, s, tenantA, 1), 0)
 			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 		"entries are merged by id, in time order": func(t tester, s Store) {
-			equal(t, "first", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
-			equal(t, "second", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
+			equal(t, "entries added first", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
+			equal(t, "entries added by the second call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
 			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
-			equal(t, "stored", stats(t, s)["feedback"], int64(3))
+			equal(t, "stored feedback", stats(t, s)["feedback"], int64(3))
 		},
 		"latest entry of an id wins": func(t tester, s Store) {
-			equal(t, "first", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
-			equal(t, "earlier", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
-			equal(t, "later", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
+			equal(t, "entries changed by the first version", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
+			equal(t, "entries changed by an earlier version", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
+			equal(t, "entries changed by a later version", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
 			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 6, 0.5)})
-			equal(t, "stored", stats(t, s)["feedback"], int64(1))
+			equal(t, "stored feedback", stats(t, s)["feedback"], int64(1))
 		},
 		"sessions and tenants are separate": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
@@ -82,18 +82,18 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
-			equal(t, "entries added below the bound", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "entries added below the limit", addFeedback(t, s, tenantA, 1, list...), len(list))
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
-			equal(t, "error of entries beyond the bound", err, error(session.FeedbackFull(1)))
-			equal(t, "entries added below the bound", added, map[session.ID]int{id(1): 2, id(2): 1})
+			equal(t, "error of entries beyond the limit", err, error(session.FeedbackFull(1)))
+			equal(t, "entries added by session", added, map[session.ID]int{id(1): 2, id(2): 1})
 			equal(t, "added entries with known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
 			equal(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
 			have := entries(t, s, tenantA, 1)
 			equal(t, "entries", len(have), session.MaxFeedback)
 			equal(t, "latest entry", have[len(have)-1], entry("e5", 9001, 0))
-			equal(t, "stored", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
+			equal(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
 		"bytes of entries of a session are bounded": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
@@ -106,11 +106,11 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
 			}
-			equal(t, "entries added below the bound", addFeedback(t, s, tenantA, 1, list...), len(list))
-			equal(t, "entries added up to the bound", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
+			equal(t, "entries added below the limit of bytes", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "entries added up to the limit of bytes", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
-					t.Errorf("%s: got %v, want session.FeedbackFull(1)", e.ID, err)
+					t.Errorf("AddFeedback of entry %s beyond the limit of bytes: got error %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
 			equal(t, "entries replaced by shorter ones", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
@@ -203,15 +203,15 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			equal(t, "error of entries beyond the bound", err, error(session.FeedbackFull(1)))
-			equal(t, "joined", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
+			equal(t, "error of entries beyond the limit", err, error(session.FeedbackFull(1)))
+			equal(t, "entries joined by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
 			equal(t, "parked entries after the call", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, tenantB, 7, entry("c", 2, 1))
-			equal(t, "purged", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
-			equal(t, "purged again", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
+			equal(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
+			equal(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
 			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
 			equal(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
@@ -252,6 +252,6 @@ func anySet(s Store) func(*rapid.T) {
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
 		addFeedback(rt, s, tenantA, n+1, shuffled[:cut]...)
 		addFeedback(rt, s, tenantA, n+1, shuffled[cut:]...)
-		equal(rt, "set", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
+		equal(rt, "feedback after another order and other batches", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
 	}
 }

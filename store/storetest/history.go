@@ -94,7 +94,7 @@ func (h history) checkTotals() {
 	have["samples"] = int64(len(walkSamples(h, h.s, tenantA, time.Time{}, time.Time{})))
 	st := stats(h, h.s)
 	for name, n := range have {
-		equal(h, name, st[name], n)
+		equal(h, "running total of "+name, st[name], n)
 	}
 	marks, _, err := h.s.DeadLetters(h.Context(), 10)
 	must(h, err)
@@ -124,12 +124,12 @@ func (h history) checkEmpty() {
 		equal(h, name+" left", st[name], int64(0))
 	}
 	wantDeadLetters(h, h.s)
-	equal(h, "due", len(due(h, h.s, at(100), session.Row{}, 10)), 0)
-	equal(h, "unsettled", len(unsettled(h, h.s)), 0)
-	equal(h, "unsampled", unsampled(h, h.s), int64(0))
+	equal(h, "due sessions", len(due(h, h.s, at(100), session.Row{}, 10)), 0)
+	equal(h, "unsettled sessions", len(unsettled(h, h.s)), 0)
+	equal(h, "unsampled exchanges", unsampled(h, h.s), int64(0))
 	for n := 1; n <= 3; n++ {
-		equal(h, "entries", entries(h, h.s, tenantA, n), []feedback.Entry(nil))
-		equal(h, "applied", applied(h, h.s, tenantA, n), session.Applied{})
+		equal(h, "feedback of a deleted session", entries(h, h.s, tenantA, n), []feedback.Entry(nil))
+		equal(h, "settled state of a deleted session", applied(h, h.s, tenantA, n), session.Applied{})
 	}
-	equal(h, "echoes", len(echoes(h, h.s, tenantA, 0, 1, 2, 3, 4)), 0)
+	equal(h, "keys of the deleted tenant", len(echoes(h, h.s, tenantA, 0, 1, 2, 3, 4)), 0)
 }

@@ -17,7 +17,7 @@ func keepingCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
-					t.Errorf("%s: got %d, present %v, want 0, present", name, n, ok)
+					t.Errorf("Stats[%q]: got %d, present = %v, want 0, present", name, n, ok)
 				}
 			}
 			if _, ok := st["bytes"]; !ok {
@@ -44,7 +44,7 @@ func keepingCases() map[string]func(tester, Store) {
 			writeFull(t, s, tenantA, 1)
 			equal(t, "echoes", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
-			equal(t, "sample", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
+			equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
 			equal(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
@@ -66,7 +66,7 @@ func keepingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
-			deleted, err := s.Retain(&ending{Context: t.Context(), after: 1}, at(500))
+			deleted, err := s.Retain(&ending{Context: t.Context(), calls: 1}, at(500))
 			if deleted == 0 || deleted == 200 || !isEnded(err) {
 				t.Errorf("Retain with a context that ends: got %d deleted sessions, error %v, want 1 to 199 and the error of the context", deleted, err)
 			}
@@ -80,7 +80,7 @@ func keepingCases() map[string]func(tester, Store) {
 		"closed store refuses calls": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			must(t, s.Close())
-			must(t, s.Close()) // twice is fine
+			must(t, s.Close()) // a second Close does nothing
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 2, 2)}}); err == nil {
 				t.Error("Write on a closed store: got no error, want an error")
 			}
@@ -94,12 +94,12 @@ func keepingCases() map[string]func(tester, Store) {
 // ending is a context that ends after a number of calls of Err.
 type ending struct {
 	context.Context
-	after int
+	calls int // remaining calls of Err that return nil
 }
 
-// Err returns nil for the first calls, as many as after says, then context.DeadlineExceeded.
+// Err returns nil while calls remain, then context.DeadlineExceeded.
 func (e *ending) Err() error {
-	if e.after--; e.after < 0 {
+	if e.calls--; e.calls < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -123,14 +123,14 @@ func forgetOne(t tester, s Store) {
 	writeFull(t, s, tenantA, 1)
 	writeFull(t, s, tenantA, 2)
 	writeFull(t, s, tenantB, 1)
-	equal(t, "forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
-	equal(t, "forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
+	equal(t, "session 1 forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
+	equal(t, "session 1 forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
 
 	noSession(t, s, tenantA, 1)
-	equal(t, "echoes", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
-	equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
-	equal(t, "feedback", len(entries(t, s, tenantA, 1)), 0)
-	equal(t, "applied", applied(t, s, tenantA, 1), session.Applied{})
+	equal(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
+	equal(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
+	equal(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
+	equal(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("the sample of a forgotten session: got found %v, error %v, want found = false, no error", ok, err)
 	}
@@ -140,7 +140,7 @@ func forgetOne(t tester, s Store) {
 	equal(t, "entries of the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
 	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	st := stats(t, s)
-	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
+	equal(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
 // forgetTenant tests the deletion of a tenant: the counters and other tenants stay.
@@ -152,25 +152,25 @@ func forgetTenant(t tester, s Store) {
 	writeFull(t, s, tenantB, 1)
 	must(t, s.Park(t.Context(), tenantA, 7, entry("early", 1, 1)))
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
-	equal(t, "forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)
+	equal(t, "sessions forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)
 	equal(t, "sessions forgotten by a second call", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
 
 	for _, n := range []int{0, 1, sessions - 1} {
 		noSession(t, s, tenantA, n)
-		equal(t, "exchanges", len(exchanges(t, s, tenantA, n)), 0)
-		equal(t, "feedback", len(entries(t, s, tenantA, n)), 0)
-		equal(t, "applied", applied(t, s, tenantA, n), session.Applied{})
-		equal(t, "echoes", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
+		equal(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
+		equal(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
+		equal(t, "settled state of a forgotten session", applied(t, s, tenantA, n), session.Applied{})
+		equal(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
 	}
-	equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
-	equal(t, "parked", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
+	equal(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
+	equal(t, "sessions that parked feedback of the forgotten tenant joins", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
 	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
 	equal(t, "row of the other tenant", sessionOf(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
 	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	equal(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	equal(t, "parked feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	equal(t, "sessions that parked feedback of the other tenant joins", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
-	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
+	equal(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
 	equal(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))
 }

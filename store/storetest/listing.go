@@ -24,8 +24,8 @@ func listingCases() map[string]func(tester, Store) {
 			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
 			equal(t, "third page", sessionNumbers(third.List), []int{0})
 			equal(t, "cursor after the last page", third.Next, "")
-			equal(t, "row", first.List[0].Row, row(tenantA, 6, 6))
-			equal(t, "an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
+			equal(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
+			equal(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
 		"page that fits exactly has no next page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
@@ -53,16 +53,16 @@ func listingCases() map[string]func(tester, Store) {
 					break
 				}
 			}
-			equal(t, "sessions", have, []int{5, 4, 3, 2})
+			equal(t, "sessions of the period", have, []int{5, 4, 3, 2})
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
 			list := newest(t, s, tenantA, session.ListRange{Limit: 5}).List
-			equal(t, "settled", list[1].Applied, to)
-			equal(t, "closed", list[1].Row.Closed, true)
-			equal(t, "open", list[0].Applied.Version, int64(0))
+			equal(t, "settlement of the settled session", list[1].Applied, to)
+			equal(t, "settled session closed", list[1].Row.Closed, true)
+			equal(t, "version of the open session", list[0].Applied.Version, int64(0))
 		},
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
@@ -122,7 +122,7 @@ func listingCases() map[string]func(tester, Store) {
 				}
 				within.After, more = p.Next, p.Next != ""
 			}
-			equal(t, "sessions", total, 600)
+			equal(t, "sessions on all pages", total, 600)
 			if pages < 2 {
 				t.Errorf("got %d pages, want at least 2", pages)
 			}

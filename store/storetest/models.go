@@ -1,6 +1,10 @@
 package storetest
 
-import "precept/bandit/trial"
+import (
+	"fmt"
+
+	"precept/bandit/trial"
+)
 
 // modelCases returns the cases of maxima and priors.
 func modelCases() map[string]func(tester, Store) {
@@ -30,17 +34,17 @@ func modelCases() map[string]func(tester, Store) {
 				data string
 				ok   bool
 			}{{1, "x", false}, {0, "one", true}, {0, "again", false}, {1, "two", true}, {1, "late", false}, {2, "", true}} {
-				equal(t, c.data, mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
+				equal(t, fmt.Sprintf("PutPriors of %q onto version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
 			wantPriors(t, s, tenantA, 3, "")
-			equal(t, "priors of the next version", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			equal(t, "PutPriors onto version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
 			wantPriors(t, s, tenantA, 4, "f\x00ur")
 			wantPriors(t, s, tenantB, 0, "")
 		},
 		"the first to set a shared value wins": func(t tester, s Store) {
-			equal(t, "first", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
-			equal(t, "second", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
-			equal(t, "empty", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
+			equal(t, "value after the first InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
+			equal(t, "value after the second InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
+			equal(t, "empty value after InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
 			wantMeta(t, s, "salt", "one", true)
 			wantMeta(t, s, "empty", "", true)
 			wantMeta(t, s, "Salt", "", false)
@@ -60,7 +64,7 @@ func wantPriors(t tester, s Store, tenant string, version int64, data string) {
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
 	if v != version || string(d) != data {
-		t.Errorf("priors of %s: got %d %q, want %d %q", tenant, v, d, version, data)
+		t.Errorf("priors of %s: got version %d, data %q, want version %d, data %q", tenant, v, d, version, data)
 	}
 }
 
@@ -70,6 +74,6 @@ func wantMeta(t tester, s Store, key, value string, exists bool) {
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)
 	if ok != exists || string(v) != value {
-		t.Errorf("meta %q: got %q %v, want %q %v", key, v, ok, value, exists)
+		t.Errorf("Meta(%q): got %q, found %v, want %q, found %v", key, v, ok, value, exists)
 	}
 }

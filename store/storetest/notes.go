@@ -32,9 +32,9 @@ func noteCases() map[string]func(tester, Store) {
 			writeFull(t, s, tenantA, 1)
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "theirs"})
-			equal(t, "cases", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
-			equal(t, "all", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
-			equal(t, "one", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
+			equal(t, "notes with the prefix case|", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
+			equal(t, "all notes", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
+			equal(t, "note case|b", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "theirs"})
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
@@ -42,8 +42,8 @@ func noteCases() map[string]func(tester, Store) {
 				t.Errorf("a deleted note: got %q, error %v, want no note, no error", data, err)
 			}
 			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
-			equal(t, "forgotten", len(notes(t, s, tenantA, "")), 0)
-			equal(t, "the other tenant's", notes(t, s, tenantB, ""), []string{"case|a=theirs", "case|b=theirs"})
+			equal(t, "notes of the forgotten tenant", len(notes(t, s, tenantA, "")), 0)
+			equal(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=theirs", "case|b=theirs"})
 		},
 		"many notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
@@ -53,7 +53,7 @@ func noteCases() map[string]func(tester, Store) {
 				want = append(want, fmt.Sprintf("n|%04d=v", n))
 			}
 			writeNotes(t, s, tenantA, nil, list)
-			equal(t, "all", notes(t, s, tenantA, "n|"), want)
+			equal(t, "notes with the prefix n|", notes(t, s, tenantA, "n|"), want)
 		},
 		"claim has one owner at a time": func(t tester, s Store) {
 			claim := func(owner string, second int) bool {
@@ -95,7 +95,7 @@ func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofT
 // wantSessionNote fails the test unless session 1 has the note want; "" means no note.
 func wantSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "note", string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
+	equal(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
 // notes returns "key=text" for each note of a tenant whose key begins with prefix.

@@ -198,7 +198,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	}
 	in := bufio.NewReader(c)
 	if ok, err := in.ReadString('\n'); err != nil || ok != "+OK\r\n" {
-		t.Fatalf("the reply to MONITOR: got %q, error %v, want +OK", ok, err)
+		t.Fatalf("reply to MONITOR: got %q, error %v, want +OK", ok, err)
 	}
 	var lines []string
 	done := make(chan struct{})

@@ -24,7 +24,7 @@ func sampleCases() map[string]func(tester, Store) {
 				e := exchange(tenantA, 1, i)
 				e.New = items
 				write(t, s, session.Batch{Exchanges: []sample.Exchange{e}})
-				equal(t, "items", exchanges(t, s, tenantA, 1)[i].New, items)
+				equal(t, "new items", exchanges(t, s, tenantA, 1)[i].New, items)
 			}
 		},
 		"invalid JSON item affects no other exchange": func(t tester, s Store) {
@@ -46,8 +46,8 @@ func sampleCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 3), exchange(tenantA, 1, 2), exchange(tenantA, 2, 1)}})
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(tenantA, 1, 1)}})
 			equal(t, "ids", exchangeIDs(exchanges(t, s, tenantA, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
-			equal(t, "an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
-			equal(t, "another tenant", len(exchanges(t, s, tenantB, 1)), 0)
+			equal(t, "exchanges of an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
+			equal(t, "exchanges of another tenant", len(exchanges(t, s, tenantB, 1)), 0)
 		},
 		"repeated exchanges are stored once": func(t tester, s Store) {
 			b := session.Batch{
@@ -59,7 +59,7 @@ func sampleCases() map[string]func(tester, Store) {
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
 			equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 2)
 			st := stats(t, s)
-			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
+			equal(t, "exchanges, exchanges ever, samples and samples ever", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
 		"rated sample replaces the old one": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
@@ -68,7 +68,7 @@ func sampleCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
 			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{rated, storedSample(tenantA, 1, 2)})
 			st := stats(t, s)
-			equal(t, "counts", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
+			equal(t, "samples and samples ever", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
 		},
 		"invalid exchange refuses the whole batch": func(t tester, s Store) {
 			for _, sid := range []string{"", "xyz", "zz" + exchange(tenantA, 1, 1).Session[2:], exchange(tenantA, 1, 1).Session + "00"} {
@@ -82,9 +82,9 @@ func sampleCases() map[string]func(tester, Store) {
 			noSession(t, s, tenantA, 1)
 		},
 		"missing id is refused": func(t tester, s Store) {
-			nameless, anonymous := exchange(tenantA, 1, 1), storedSample(tenantA, 1, 1)
-			nameless.ID, anonymous.Sample.ID = "", ""
-			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{nameless}}, {Samples: []session.StoredSample{anonymous}}} {
+			withoutID, sampleWithoutID := exchange(tenantA, 1, 1), storedSample(tenantA, 1, 1)
+			withoutID.ID, sampleWithoutID.Sample.ID = "", ""
+			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{withoutID}}, {Samples: []session.StoredSample{sampleWithoutID}}} {
 				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
 					t.Errorf("Write without an id: got error %v, want session.ErrInvalid", err)
 				}
@@ -189,7 +189,7 @@ func walkAll(t tester, s Store) {
 	equal(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
 }
 
-// walkFilters tests the number of samples that a walk visits for a tenant and a period.
+// walkFilters tests that a walk visits the samples of a tenant and a period only.
 func walkFilters(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantB, 1, 3), storedSample(tenantA, 1, 4)}})
 	for _, c := range []struct {
@@ -250,14 +250,14 @@ func walkError(t tester, s Store) {
 		return stop
 	})
 	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("got %d calls, error %v, want 1 call and the error of the callback", calls, err)
+		t.Errorf("EachSample with a failing callback: got %d calls, error %v, want 1 call and the error of the callback", calls, err)
 	}
 	if err := s.EachSample(ended(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isEnded(err) {
 		t.Errorf("EachSample with an ended context: got error %v, want the error of the context", err)
 	}
 }
 
-// walkWrites tests a walk with a callback that writes to the store.
+// walkWrites tests that a callback of a walk may write to the store.
 func walkWrites(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	must(t, s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(m session.StoredSample) error {

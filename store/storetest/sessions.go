@@ -24,7 +24,7 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{{Tenant: tenantA, ID: id(1)}}})
 			r := sessionOf(t, s, tenantA, 1)
 			if !r.Started.IsZero() || !r.Seen.IsZero() || len(r.Data) != 0 || r.Closed {
-				t.Errorf("got %+v, want zero times, no data and Closed = false", r)
+				t.Errorf("row with zero times: got %+v, want zero times, no data and Closed = false", r)
 			}
 		},
 		"data is bytes, not text": func(t tester, s Store) {
@@ -48,7 +48,7 @@ func sessionCases() map[string]func(tester, Store) {
 			run := row(tenantA, 2, 2)
 			run.Unit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
-			run.Unit = false // the row of the run is not restored with the flag
+			run.Unit = false // Session does not return the field Unit
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
 				have, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
@@ -79,7 +79,7 @@ func sessionOf(t tester, s Store, tenant string, n int) session.Row {
 func noSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
-		t.Errorf("session %d of %s: got %+v, %v, %v, want nothing", n, tenant, r, ok, err)
+		t.Errorf("session %d of %s: got row %+v, found %v, error %v, want found = false, no error", n, tenant, r, ok, err)
 	}
 }
 
@@ -93,7 +93,7 @@ func newerSeen(t tester, s Store) {
 	again.Data = []byte(`{"again":1}`)
 	again.Started = at(0)
 	write(t, s, session.Batch{Rows: []session.Row{again}})
-	equal(t, "the same Seen, written later", sessionOf(t, s, tenantA, 1), again)
+	equal(t, "row after another row with the same Seen", sessionOf(t, s, tenantA, 1), again)
 }
 
 // closedStays tests a closed session: an open row, written before or after the closed row, does not open the
@@ -133,7 +133,7 @@ func oddTenants(t tester, s Store) {
 	}
 	for i, name := range names {
 		if r := sessionOf(t, s, name, 1); !r.Seen.Equal(at(i)) || r.Tenant != name {
-			t.Errorf("got %+v, want tenant %q, seen at %v", r, name, at(i))
+			t.Errorf("row of the tenant %q: got %+v, want this tenant, seen at %v", name, r, at(i))
 		}
 	}
 	equal(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))
@@ -219,8 +219,8 @@ func dueClosed(t tester, s Store) {
 	closed := row(tenantA, 1, 1)
 	closed.Closed = true
 	write(t, s, session.Batch{Rows: []session.Row{closed, row(tenantA, 2, 2), row(tenantA, 3, 3)}})
-	equal(t, "settled", mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(2)}})), []bool{true})
-	equal(t, "due", due(t, s, at(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
+	equal(t, "accepted settlement", mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(2)}})), []bool{true})
+	equal(t, "due sessions", due(t, s, at(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
 }
 
 // sessionContext tests calls with an ended context: each returns the error of the context and changes no row.
@@ -256,10 +256,10 @@ func standIns(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 7)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 9)}})
 	equal(t, "the newest stand-in", sessionOf(t, s, tenantA, 2), standIn(2, 9))
-	equal(t, "due", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), standIn(2, 9)})
+	equal(t, "due sessions with a stand-in", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), standIn(2, 9)})
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 5)}})
 	equal(t, "the row after the stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
-	equal(t, "due after the row", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), row(tenantA, 2, 5)})
+	equal(t, "due sessions after the row", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), row(tenantA, 2, 5)})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 11)}})
 	equal(t, "row after a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 }

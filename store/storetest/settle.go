@@ -14,7 +14,7 @@ import (
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {
-			equal(t, "applied", applied(t, s, tenantA, 1), session.Applied{})
+			equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
 			equal(t, "counters", len(counters(t, s, tenantA)), 0)
 			equal(t, "results without settlements", len(settle(t, s)), 0)
 		},
@@ -27,7 +27,7 @@ func settleCases() map[string]func(tester, Store) {
 				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: tenantA, ID: id(i), To: to})
 				to.Version = 1
-				equal(t, "applied", applied(t, s, tenantA, i), to)
+				equal(t, "settled state", applied(t, s, tenantA, i), to)
 			}
 		},
 		"tenants are separate": func(t tester, s Store) {
@@ -95,7 +95,7 @@ func newFeedbackUnsettles(t tester, s Store) {
 		return m
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 1, 1)}})
-	equal(t, "no feedback", state(1), int64(0))
+	equal(t, "feedback state without feedback", state(1), int64(0))
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	equal(t, "unsettled before the closing", len(unsettled(t, s)), 0)
 	first := settlement(tenantA, 1, 0)
@@ -117,7 +117,7 @@ func newFeedbackUnsettles(t tester, s Store) {
 	next.FeedbackState = state(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
-	equal(t, "a stale settlement", settle(t, s, stale), []bool{false})
+	equal(t, "accepted stale settlement", settle(t, s, stale), []bool{false})
 	equal(t, "unsettled after a stale settlement", unsettled(t, s), session1)
 	settle(t, s, next)
 	equal(t, "unsettled after a settlement with all corrections", len(unsettled(t, s)), 0)
@@ -139,7 +139,7 @@ func newFeedbackUnsettles(t tester, s Store) {
 func firstStep(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
-	equal(t, "applied", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
+	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !sessionOf(t, s, tenantA, 1).Closed {
 		t.Error("the session is open after its first settlement")
@@ -151,10 +151,10 @@ func firstStep(t tester, s Store) {
 func staleStep(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
-		equal(t, fmt.Sprint("from ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
+		equal(t, fmt.Sprint("accepted settlement from version ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
 	}
 	equal(t, "version", applied(t, s, tenantA, 1).Version, int64(1))
-	equal(t, "a stale settlement between valid settlements", settle(t, s, settlement(tenantA, 2, 0, delta("a@1", "n", 0, 10)), settlement(tenantA, 1, 0, delta("a@1", "n", 0, 100)),
+	equal(t, "accepted settlements around a stale settlement", settle(t, s, settlement(tenantA, 2, 0, delta("a@1", "n", 0, 10)), settlement(tenantA, 1, 0, delta("a@1", "n", 0, 100)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 1000))), []bool{true, false, true})
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
@@ -163,7 +163,7 @@ func staleStep(t tester, s Store) {
 func chainedSteps(t tester, s Store) {
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
-	equal(t, "applied", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
+	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
@@ -191,7 +191,7 @@ func settleContext(t tester, s Store) {
 	if _, err := s.Settle(ended(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isEnded(err) {
 		t.Errorf("Settle with an ended context: got error %v, want the error of the context", err)
 	}
-	equal(t, "applied", applied(t, s, tenantA, 1), session.Applied{})
+	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
 	equal(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 

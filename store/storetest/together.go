@@ -75,7 +75,7 @@ func writersAndReaders(t tester, s Store) {
 		return nil
 	})
 	st := stats(t, s)
-	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
+	equal(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
 // oneSettles tests concurrent first settlements of a session: one is accepted.
@@ -129,8 +129,8 @@ func unitsMerge(t tester, s Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "picks", len(rec.Assignment.Picks), 5*workers)
-	equal(t, "members", rec.Unit.Members, workers)
+	equal(t, "picks of the run", len(rec.Assignment.Picks), 5*workers)
+	equal(t, "members of the run", rec.Unit.Members, workers)
 }
 
 // manyCorrect tests concurrent settlements of one session: each worker settles from the current version
@@ -165,7 +165,7 @@ func oneUnparks(t tester, s Store) {
 		}
 		return err
 	})
-	equal(t, "joined", joined.Load(), int64(20))
+	equal(t, "joined entries", joined.Load(), int64(20))
 }
 
 // oneInitialises tests concurrent calls of InitMeta: all return the same value.
@@ -184,15 +184,15 @@ func oneInitialises(t tester, s Store) {
 
 // onePutsPriors tests concurrent calls of PutPriors from the same version: the store accepts exactly one of them.
 func onePutsPriors(t tester, s Store) {
-	var ok atomic.Int64
+	var accepted atomic.Int64
 	together(t, func(w int) error {
 		put, err := s.PutPriors(t.Context(), tenantA, 0, []byte{byte(w)})
 		if put {
-			ok.Add(1)
+			accepted.Add(1)
 		}
 		return err
 	})
-	equal(t, "accepted priors", ok.Load(), int64(1))
+	equal(t, "accepted priors", accepted.Load(), int64(1))
 }
 
 // manyRaise tests concurrent calls of Raise: the highest maximum stays.
