@@ -48,7 +48,7 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	}
 	for i := range list {
 		if x := list[i]; x.Outcome == sample.Incomplete && (len(x.New) > 0 || x.Reply.Text != "" || x.SessionName != "s" || x.Model != "m-1") {
-			t.Errorf("got the stub %+v, want session and model without content", x)
+			t.Errorf("stored stub: got %+v, want session and model without content", x)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 		for last := (store.Account{}); ; {
 			b := accountOf(t, r.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
-				t.Errorf("got the account %+v after %+v, want no count lower, nothing dropped or incomplete", b, last)
+				t.Errorf("account while the store writes: got %+v after %+v, want no count lower, nothing dropped or incomplete", b, last)
 				return
 			}
 			last = b

@@ -106,8 +106,7 @@ func TestBrowseByPages(t *testing.T) {
 	}(), 0)
 }
 
-// One query looks at a bounded number of sessions, and returns the place at which the next query
-// continues.
+// One query reads a bounded number of sessions, and returns the position at which the next query continues.
 func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	const scan, read = 5000, 1000
@@ -375,7 +374,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 		return nil
 	})
 	if err != nil || parts != 2 || read != turns || longest < long {
-		t.Errorf("got %d parts with %d exchanges, longest text %d, error %v; want 2, %d and %d", parts, read, longest, err, turns, long)
+		t.Errorf("EachPart: got %d parts with %d exchanges, a longest text of %d bytes, error %v; want 2, %d, at least %d, and no error", parts, read, longest, err, turns, long)
 	}
 }
 
@@ -399,7 +398,7 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	}
 	all := browseSamples(store.SampleQuery{})
 	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
-		t.Fatalf("got %d samples, want 5, newest first", len(all.Samples))
+		t.Fatalf("BrowseSamples without a filter: got %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	same(t, "samples with the quality good", len(good.Samples), 2)

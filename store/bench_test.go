@@ -54,7 +54,7 @@ func BenchmarkDeliver(b *testing.B) {
 }
 
 // BenchmarkRecord measures a batch on its way to the outbox file alone, while the backend is
-// away.
+// down.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {

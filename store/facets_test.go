@@ -70,7 +70,7 @@ func TestRowWithoutFactsHasGaps(t *testing.T) {
 	for _, x := range list.Sessions {
 		known := x.Name == "s1"
 		if (x.Errors != nil) != known || (x.Task != "") != known || x.Tools == nil {
-			t.Errorf("%s: got errors %v, task %q, tools %v, want errors and task = %v", x.Name, x.Errors, x.Task, x.Tools, known)
+			t.Errorf("session %s in the list: got errors %v, task %q, tools %v, want errors and a task = %v, and tools that are not nil", x.Name, x.Errors, x.Task, x.Tools, known)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 		return false
 	}
 	e := order.Back()
-	for looks := addExamined; e != nil && looks > 0 && order.Len() >= l.tenantLimit; looks-- {
+	for remaining := addExamined; e != nil && remaining > 0 && order.Len() >= l.tenantLimit; remaining-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		if s.pins.Load() > 0 {
@@ -191,15 +191,15 @@ type progress struct {
 	inOutbox  int64 // while the backend is down: newest flush that the outbox has; else 0
 }
 
-// evict examines up to looks sessions, the least recently used first, and evicts sessions beyond
+// evict examines up to maxExamined sessions, the least recently used first, and evicts sessions beyond
 // limit, and sessions that were not used since idleSince, unless idleSince is zero. Beyond limit a
-// pinned session moves to the front, because long streams would otherwise use up all looks. The caller
+// pinned session moves to the front, because long streams would otherwise use up maxExamined. The caller
 // holds mu.
-func (l *live) evict(looks, limit int, idleSince time.Time, p progress) {
+func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.volatile {
 		idleSince = time.Time{}
 	}
-	for e := l.order.Back(); e != nil && looks > 0; looks-- {
+	for e, remaining := l.order.Back(), maxExamined; e != nil && remaining > 0; remaining-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		full := len(l.byID) > limit

@@ -162,7 +162,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 		r.deliver()
 		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
-			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
+			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
 	same(t, "the session in use is in memory", r.inMemory(tenantA, first), true)
@@ -184,7 +184,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
 		if n := r.store.Sessions(); n > limit {
-			t.Fatalf("got %d sessions in memory after %d, want at most %d", n, i, limit)
+			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {

@@ -115,7 +115,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("got %d exchanges, error %v, want 2", len(list), err)
+		t.Fatalf("stored exchanges: got %d, error %v, want the 2 of the turns that are kept", len(list), err)
 	}
 	stored := list[1]
 	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
@@ -123,7 +123,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("got keys %v, error %v, want the keys 4001 and 4003, and no error", found, err)
+		t.Errorf("stored keys: got %v, error %v, want 4001 and 4003", found, err)
 	}
 	same(t, "exchanges counted as opted out", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {

@@ -120,7 +120,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 	select {
 	case b := <-books:
 		if b.Len() != 1 {
-			t.Errorf("got %d lessons, want 1", b.Len())
+			t.Errorf("lessons of the published book: got %d, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the watcher reported no change")

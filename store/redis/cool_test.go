@@ -39,7 +39,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	}
 	streams, err := s.SampleStreams(t.Context())
 	if err != nil || len(streams) != 1 {
-		t.Fatalf("got streams %v, error %v, want one", streams, err)
+		t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
 	}
 	for stream := range streams {
 		if err := s.AckSamples(t.Context(), "lake", map[string]string{stream: "0-1"}); err != nil {
@@ -57,7 +57,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	}
 	before, err := s.Exchanges(t.Context(), ourTenant, sid(1))
 	if err != nil || len(before) == 0 {
-		t.Fatalf("got exchanges %v, error %v, want some", before, err)
+		t.Fatalf("exchanges before Cool: got %v, error %v, want some", before, err)
 	}
 	if n, _ := cool(1000); n != len(before) {
 		t.Errorf("Cool after the sample is acknowledged: got %d deleted exchanges, want %d", n, len(before))
@@ -109,7 +109,7 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
-		t.Errorf("got %d deleted exchanges, ok %v, error %v, want %d", n, ok, err, sessions)
+		t.Errorf("Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", n, ok, err, sessions)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	cool := func() {
 		t.Helper()
 		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute); n != 1 || !ok || err != nil {
-			t.Fatalf("got %d deleted exchanges, ok %v, error %v, want 1", n, ok, err)
+			t.Fatalf("Cool: got %d deleted exchanges, ok %v, error %v, want 1, true", n, ok, err)
 		}
 	}
 	stored := func(exchanges int, ever int64) {
@@ -196,12 +196,12 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
 	if n, _, err := withLease.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
-		t.Fatalf("got %d deleted exchanges, error %v, want %d", n, err, tenants)
+		t.Fatalf("first Cool: got %d deleted exchanges, error %v, want %d", n, err, tenants)
 	}
 	cost := func(k *redis.Cooler) int {
 		before := commandsOf(t, server)
 		if n, ok, err := k.Cool(t.Context(), then(2000), time.Minute); n != 0 || !ok || err != nil {
-			t.Errorf("got %d deleted exchanges, ok %v, error %v, want none", n, ok, err)
+			t.Errorf("Cool without old sessions: got %d deleted exchanges, ok %v, error %v, want none, true", n, ok, err)
 		}
 		return commandsOf(t, server) - before
 	}

@@ -332,7 +332,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				}
 				if at >= 0 && !hit { // the call has no further commands
 					if at == 0 {
-						t.Errorf("%s: the fault %s met no command", d.name, how)
+						t.Errorf("%s: the call sent no command, want a command for the fault %s", d.name, how)
 					}
 					break
 				}
@@ -380,7 +380,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				switch {
 				case !hit && d.name == "moved": // a second call sends fewer commands
 				case !hit:
-					t.Errorf("%s: the call sent no command %d", d.name, at)
+					t.Errorf("%s: the call sent no command %d, want as many commands as without a fault", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
 					t.Errorf("%s, %.9s at command %d: the answer is %v without an error, want %v", d.name, how, at, have, want)
 				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != temporary):

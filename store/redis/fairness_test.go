@@ -47,7 +47,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	for range 300 {
 		ids := list(limit)
 		if len(ids) != limit {
-			t.Fatalf("got %d sessions, want the limit %d", len(ids), limit)
+			t.Fatalf("Unsettled: got %d sessions, want the limit %d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -65,7 +65,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	}
 }
 
-// OpenFeedback returns at most the limit over all shards, and a reader that continues at the last places reads each
+// OpenFeedback returns at most the limit over all shards, and a reader that continues at the last positions reads each
 // session once.
 func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -152,7 +152,7 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	}
 	want, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(want) == 0 {
-		t.Fatalf("got counters %v, error %v, want some", want, err)
+		t.Fatalf("counters before the deletion: got %v, error %v, want some", want, err)
 	}
 	if _, err := s.Forget(t.Context(), ourTenant, sid(0)); err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		}
 	}
 	if n := parked(); n != 5 {
-		t.Errorf("%d entries are parked, want 5", n)
+		t.Errorf("parked entries: got %d, want 5", n)
 	}
 	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sid(0)}); err != nil || added[sid(0)] != 1 {
 		t.Fatalf("joined %v, error %v, want one entry", added, err)

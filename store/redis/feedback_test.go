@@ -66,7 +66,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		return last
 	}
 	if last := check("no feedback", "", 9, ""); last != "" {
-		t.Errorf("got the position %q without feedback, want none", last)
+		t.Errorf("position without feedback: got %q, want none", last)
 	}
 	postScore(t, s, 2, "a", 1)
 	postScore(t, s, 1, "b", 0)
@@ -148,10 +148,10 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 			key = 2
 		}
 		if err := s.Park(t.Context(), ourTenant, key, entryOf("e")); !errors.Is(err, want) {
-			t.Errorf("%s: got error %v from Park, want %v", name, err, want)
+			t.Errorf("Park of %s: got error %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
-			t.Errorf("%s: purged %d entries, error %v, want 1", name, n, err)
+			t.Errorf("PurgeParked after %s: got %d entries, error %v, want 1", name, n, err)
 		}
 	}
 }

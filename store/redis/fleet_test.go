@@ -94,7 +94,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("got the announcements under the keys %v, want one key", keys)
+		t.Fatalf("keys of the announcements: got %v, want one", keys)
 	}
 	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, wanted[2].Place)

@@ -118,8 +118,8 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 	}
 }
 
-// A walk over 30,000 parts returns all references in the order of their places, whatever the lengths of the
-// parts, reads each reference once, and reads many parts with one call. A cost that grows with the square of the
+// A walk over 30,000 keyspaces of different lengths returns each reference once, in the order of their places, and
+// reads many keyspaces with one call. A cost that grows with the square of the
 // number of parts makes this test take minutes.
 func TestWalkMergesManyParts(t *testing.T) {
 	const parts = 30_000

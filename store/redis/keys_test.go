@@ -78,7 +78,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		}
 	}
 	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
-		t.Errorf("got the hash tags %v, want 4", tags)
+		t.Errorf("hash tags of the keys: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
 		t.Errorf("the store has no key of the kinds %v", expiries)
@@ -117,7 +117,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
-		t.Fatalf("got the session under the keys %q, want one", own)
+		t.Fatalf("keys of session 1: got %q, want one", own)
 	}
 	tag := strings.Split(own[0], ":")[2]
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
@@ -166,11 +166,11 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 		tags[found[1]] = true
 	}
 	if len(tags) != len(names)+2 { // the lists of the shards, and keys without a tenant
-		t.Errorf("got %d hash tags for %d tenants, want two more", len(tags), len(names))
+		t.Errorf("hash tags of the keys: got %d for %d tenants, want two more than tenants", len(tags), len(names))
 	}
 	slices.Sort(names)
 	if have, err := s.Tenants(t.Context()); err != nil || !slices.Equal(have, names) {
-		t.Errorf("got tenants %.200q, error %v, want %q", have, err, names)
+		t.Errorf("Tenants: got %.200q, error %v, want %q", have, err, names)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 			}
 			v, err := b.Version(t.Context())
 			if err != nil || seen[v] || v == "" {
-				t.Errorf("got the version %q, error %v, want a version that was never used before", v, err)
+				t.Errorf("version after a change: got %q, error %v, want a version that was never used before", v, err)
 			}
 			seen[v] = true
 		}

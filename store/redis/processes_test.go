@@ -91,7 +91,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		total += n
 	}
 	if total != sessions {
-		t.Errorf("%d sessions were closed, want %d", total, sessions)
+		t.Errorf("sessions that the processes closed: got %d, want %d", total, sessions)
 	}
 	for _, tenant := range []string{ourTenant, "other"} {
 		have, err := s.Counters(t.Context(), tenant)

@@ -46,7 +46,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		return ids
 	}
 	if have := due(); len(have) != 1 || !have[open.ID] {
-		t.Fatalf("got %d due sessions before Readmit, want the open session alone", len(have))
+		t.Fatalf("due sessions before Readmit: got %d, want the open session alone", len(have))
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {

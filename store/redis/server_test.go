@@ -99,7 +99,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 	}
 	list, err := s.Maxima(t.Context(), ourTenant)
 	if err != nil || len(list) != 450 {
-		t.Errorf("got %d maxima, error %v, want 450", len(list), err)
+		t.Errorf("stored maxima: got %d, error %v, want 450", len(list), err)
 	}
 }
 
@@ -152,10 +152,10 @@ func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
-		t.Errorf("got error %v, want session.ErrInvalid with the id of the session", err)
+		t.Errorf("Write of a row that is too large: got error %v, want session.ErrInvalid with the id of the session", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
-		t.Errorf("got the keys %q, want none", keys)
+		t.Errorf("stored keys: got %q, want none", keys)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			wanted = append(wanted, sid(n).String())
 		}
 		if err != nil || fmt.Sprint(have) != fmt.Sprint(wanted) {
-			t.Fatalf("got the due sessions %v, error %v, want %v", have, err, wanted)
+			t.Fatalf("Due: got %v, error %v, want %v", have, err, wanted)
 		}
 		return list[len(list)-1]
 	}
@@ -193,7 +193,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due(last, 2, 5)
 	due(session.Row{}, 100, 3, 4, 5)
 	if list, err := s.Newest(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("got %d listed sessions, error %v, want 3", len(list.List), err)
+		t.Errorf("Newest: got %d sessions, error %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
 		t.Errorf("Forget of an evicted session: got %v, error %v, want true", ok, err)

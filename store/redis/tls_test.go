@@ -55,7 +55,7 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	s := openPatient(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
-		t.Errorf("got error %v, want one with the remedy to renew the certificate", err)
+		t.Errorf("Ping of a server with an expired certificate: got error %v, want one with the remedy to renew the certificate", err)
 	}
 }
 

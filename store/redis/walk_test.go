@@ -43,11 +43,11 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		return nil
 	})
 	if err != nil || len(found) != tenants {
-		t.Fatalf("got samples of %d tenants, error %v, want %d", len(found), err, tenants)
+		t.Fatalf("EachSample: got samples of %d tenants, error %v, want %d", len(found), err, tenants)
 	}
 	for tenant, n := range found {
 		if n != samples {
-			t.Errorf("got %d samples of %s, want %d", n, tenant, samples)
+			t.Errorf("samples of %s: got %d, want %d", tenant, n, samples)
 		}
 	}
 	if all := int64(tenants * samples * bytes); peak > all/2 {

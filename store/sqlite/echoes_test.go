@@ -118,7 +118,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("got the newest generation %+v after reopening, want number 4 as in %+v", s.newestGen, newest)
+		t.Errorf("newest generation after the reopening: got %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
 	}
 
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
@@ -131,7 +131,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := echoRowsOf(t, s, "true"); n != 0 {
-		t.Errorf("got %d echoes after the deletion, want 0", n)
+		t.Errorf("echoes after Retain of all sessions: got %d, want 0", n)
 	}
 	checkModel(t, s, model{}, keys)
 }
@@ -166,7 +166,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 		checkModel(t, s, m, keys)
 	}
 	if n := echoRowsOf(t, s, "true"); n != (sessions-3)*each {
-		t.Errorf("%d echoes are left, want %d", n, (sessions-3)*each)
+		t.Errorf("echoes after the deletions: got %d, want %d", n, (sessions-3)*each)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 		t.Fatalf("forgot %d sessions, error %v, want %d", n, err, sessions)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
+		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
 	}
 	all := allFiles(t, s)
 	for n := range sessions {
@@ -144,7 +144,7 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
+		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
 		if c := copiesOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
@@ -234,9 +234,9 @@ func TestMigrationKeepsParkedFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
+		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
-		t.Errorf("got %d parked entries, error %v, want 0", st[totalParked], err)
+		t.Errorf("parked entries after ForgetTenant: got %d, error %v, want 0", st[totalParked], err)
 	}
 }

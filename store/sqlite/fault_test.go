@@ -238,7 +238,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatalf("Forget: got found %v, error %v, want true", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
-		t.Errorf("got %d copies of the deleted text in the files, want 0", n)
+		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestEmptyFileIsAFreshStore(t *testing.T) {
 	}
 	s := open(t, sqlite.Options{Path: path, Now: now})
 	if n := s.Notice(); n != "" {
-		t.Errorf("got notice %q, want none", n)
+		t.Errorf("notice of an empty file: got %q, want none", n)
 	}
 	write(t, s, batch(1))
 	if !has(t, s, 1) {
@@ -119,7 +119,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 			}
 			again := open(t, sqlite.Options{Path: path, Now: now})
 			if (again.Notice() == "") != (name == "removed") {
-				t.Errorf("got notice %q after the file was %s, want one unless the file was removed", again.Notice(), name)
+				t.Errorf("notice after the file was %s: got %q, want one unless the file was removed", name, again.Notice())
 			}
 			write(t, again, batch(3))
 		})

@@ -106,7 +106,7 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 		within.After, more = p.Next, p.Next != ""
 	}
 	if total != 300 {
-		t.Errorf("got %d sessions after the migration, want 300", total)
+		t.Errorf("sessions on all pages after the migration: got %d, want 300", total)
 	}
 	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
 		t.Errorf("plan of a list after the migration: got %q, want the index sessions_newest", plan)

@@ -57,10 +57,10 @@ func FuzzCells(f *testing.F) {
 		size := 0
 		err := eachCell(b, func(c cell) { size += len(c.field) })
 		if err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("got error %v, want ErrCorrupt or none", err)
+			t.Errorf("eachCell: got error %v, want ErrCorrupt or none", err)
 		}
 		if size > len(b) {
-			t.Errorf("got %d bytes of names from %d bytes, want at most as many", size, len(b))
+			t.Errorf("names of the cells: got %d bytes from a row of %d bytes, want at most as many", size, len(b))
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("%v is read as %v, want the same time in UTC", at, back)
+			t.Errorf("the time %v is read as %v, want the same time in UTC", at, back)
 		}
 	}
 }

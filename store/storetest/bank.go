@@ -34,7 +34,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
 			w.await(t, "two lessons", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
-				t.Errorf("got category %q, want the folder deep/folder", l.Category)
+				t.Errorf("category of a lesson in a folder: got %q, want deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
 			w.Put(t, "a.md", lessonText("aaa", "one, changed"))

@@ -113,7 +113,7 @@ func (h history) checkTotals() {
 		}
 	}
 	if n := unsampled(h, h.s); n < 0 || n > have["exchanges"] {
-		h.Errorf("got %d exchanges without a sample, want 0 to %d", n, have["exchanges"])
+		h.Errorf("exchanges without a sample: got %d, want 0 to %d", n, have["exchanges"])
 	}
 }
 

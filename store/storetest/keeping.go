@@ -29,22 +29,22 @@ func keepingCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 			equal(t, "unknown session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
 			equal(t, "session of another tenant forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
-			equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
+			equal(t, "row of the session that was not forgotten", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
 		},
 		"forget removes all data of a tenant": forgetTenant,
 		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			equal(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
 			equal(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
-			equal(t, "row", sessionOf(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
+			equal(t, "data of the session of tenant A", sessionOf(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
 		},
 		"forgotten session can start again": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			writeFull(t, s, tenantA, 1)
-			equal(t, "echoes", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
-			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
-			equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
+			equal(t, "sessions of the key 101 after the new start", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
+			equal(t, "exchanges after the new start", len(exchanges(t, s, tenantA, 1)), 2)
+			equal(t, "samples after the new start", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
 			equal(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retention deletes by last seen": func(t tester, s Store) {

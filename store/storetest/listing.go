@@ -118,13 +118,13 @@ func listingCases() map[string]func(tester, Store) {
 				p := newest(t, s, tenantA, within)
 				total += len(p.List)
 				if len(p.List) > 500 {
-					t.Errorf("got a page of %d sessions, want at most 500", len(p.List))
+					t.Errorf("sessions on a page without a small limit: got %d, want at most 500", len(p.List))
 				}
 				within.After, more = p.Next, p.Next != ""
 			}
 			equal(t, "sessions on all pages", total, 600)
 			if pages < 2 {
-				t.Errorf("got %d pages, want at least 2", pages)
+				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
 			}
 			if _, err := s.Newest(ended(t), tenantA, session.ListRange{Limit: 1}); !isEnded(err) {
 				t.Errorf("Newest with an ended context: got error %v, want the error of the context", err)

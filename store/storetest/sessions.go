@@ -191,11 +191,11 @@ func duePages(t tester, s Store) {
 			break
 		}
 		if len(page) > 7 {
-			t.Fatalf("got a page of %d sessions, want at most 7", len(page))
+			t.Fatalf("sessions on a page of Due: got %d, want at most 7", len(page))
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !less(last, r) {
-				t.Errorf("%v %x %s is listed after %v %x %s, want the order of time, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("Due lists the session (start %v, id %x, tenant %s) after (%v, %x, %s), want the order of start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}
