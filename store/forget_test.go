@@ -132,7 +132,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				}
 				r.deliver()
 				if _, ok := r.row(id); ok {
-					t.Error("a row that was written after the deletion was stored, want no row")
+					t.Error("the row that a request wrote during the deletion is stored, want no row")
 				}
 				r.clock.add(time.Second)
 				r.beginSession(tenantA, "busy", picked(true))

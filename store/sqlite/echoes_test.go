@@ -55,7 +55,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow makes the next batch of echoes begin a new generation.
+// overflow makes the next batch of echoes fill the generation, so that the batch after it begins a new one.
 func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.
@@ -125,7 +125,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, young := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); old != 0 || young == 0 {
-		t.Errorf("echoes after Retain: got %d of the oldest generation and %d of the newest, want 0 and more than 0", old, young)
+		t.Errorf("echoes after Retain: got %d of generation 0 and %d of the generations above 2, want 0 and more than 0", old, young)
 	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
