@@ -20,7 +20,7 @@ func threader() *session.Threader {
 	})
 }
 
-// claimOf returns the identity that a request claims with these header names and values.
+// claimOf returns the claim of a request with these header names and values.
 func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	t.Helper()
 	h := http.Header{}
@@ -30,7 +30,7 @@ func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	return session.Identify(h, "/v1/chat/completions", req)
 }
 
-const bigID = "toolu_01A09q90qw90lq917835lq9"
+const randomID = "toolu_01A09q90qw90lq917835lq9"
 
 // calls returns a message of the model with one call.
 func calls(id string) string {
@@ -72,25 +72,25 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	if !ok || sub.ID == above.ID || !sub.New {
 		t.Fatalf("got ok %v, sub %+v, want ok = true, ID other than %v and New = true", ok, sub, above.ID)
 	}
-	reply(sub, wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "sh", Args: "{}"}}})
+	reply(sub, wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "sh", Args: "{}"}}})
 
-	second := agentRequest(t, "You count.", []string{"sh"}, append(task, calls(bigID), result(bigID, "3"))...)
+	second := agentRequest(t, "You count.", []string{"sh"}, append(task, calls(randomID), result(randomID, "3"))...)
 	parent, c = resolve(second)
 	again, ok := th.ResolveSubagent(parent, c, false, begun, nil)
 	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
-		t.Errorf("%v: %v by %s, want %v", ok, again.ID, again.Method, sub.ID)
+		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, again.ID, again.Method, sub.ID)
 	}
 	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, words("go"), answer("I delegate it"), words("and"))); on.ID != above.ID {
 		t.Errorf("the parent's next request got session %s, want %s", on.ID, above.ID)
 	}
 }
 
-// A request with other words continues a session whose continuation failed; a session with another request in flight
-// comes last.
+// A request with other words continues a session whose newest request failed, and no session with a request in
+// progress.
 func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	th := threader()
 	open := func(messages ...string) session.Resolved {
-		return th.Resolve(someone, session.Claim{}, resolveRequest(t, messages...), begun, nil)
+		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), begun, nil)
 	}
 	start := open(words("go"))
 	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
@@ -101,9 +101,9 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(words("go, it is noon"), reply, words("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("got the session of the first request: %v after its failure, %v for the next request (by %s), want both", failed.ID == start.ID, next.ID == start.ID, next.Method)
+		t.Errorf("got the session of the first request: %v after its failure, %v for the next request (by %s), want true, true", failed.ID == start.ID, next.ID == start.ID, next.Method)
 	}
-	if beside := open(words("go, it is one"), reply, words("or so")); beside.ID == start.ID {
+	if concurrent := open(words("go, it is one"), reply, words("or so")); concurrent.ID == start.ID {
 		t.Error("a request with other first words joined a session with a request in progress")
 	}
 }
@@ -121,33 +121,34 @@ func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
 	} {
 		c := claimOf(t, req, "User-Agent", product)
 		if c.Session != "k" || c.Named() != want {
-			t.Errorf("%q: %q is a name %v, want %v", product, c.Session, c.Named(), want)
+			t.Errorf("User-Agent %q: got Session = %q, Named = %v, want k, %v", product, c.Session, c.Named(), want)
 		}
 	}
 }
 
-// The list of the turn before is in place while its reply or its new items are; after a compaction they are not.
+// The list of the last turn is in place if the next request has the reply or the new items of that turn at their old
+// indices.
 func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	const long = "this was the answer"
 	for name, k := range map[string]struct {
 		next []string
 		want bool
 	}{
-		"it goes on":                  {[]string{words("one"), answer(long), words("two")}, true},
-		"its first message is anew":   {[]string{words("one, with what was found"), answer(long), words("two")}, true},
-		"the answer is written anew":  {[]string{words("one"), answer("shortened"), words("two")}, true},
-		"both are":                    {[]string{words("summary"), answer("shortened"), words("two")}, false},
-		"the answer stands elsewhere": {[]string{words("a"), words("b"), words("c"), words("d"), words("e"), answer(long)}, false},
+		"the next turn":               {[]string{words("one"), answer(long), words("two")}, true},
+		"a rewritten first message":   {[]string{words("one, with what was found"), answer(long), words("two")}, true},
+		"a rewritten answer":          {[]string{words("one"), answer("shortened"), words("two")}, true},
+		"both rewritten":              {[]string{words("summary"), answer("shortened"), words("two")}, false},
+		"the answer at a later index": {[]string{words("a"), words("b"), words("c"), words("d"), words("e"), answer(long)}, false},
 	} {
 		r := recordOf("s")
-		first := resolveRequest(t, words("one"))
+		first := parseChat(t, words("one"))
 		r.Begin(first, begun)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: long})
-		next := resolveRequest(t, k.next...)
+		next := parseChat(t, k.next...)
 		r.Begin(next, begun.Add(time.Second))
 		if got := r.InPlace(next); got != k.want {
-			t.Errorf("%s: got %v, want %v", name, got, k.want)
+			t.Errorf("%s: got InPlace = %v, want %v", name, got, k.want)
 		}
 	}
 }
@@ -162,20 +163,20 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		reply.Complete = true
 		r.AddReply(&reply)
 	}
-	turn(agentRequest(t, "You lead.", []string{"hand_over"}, words("go")), wire.Reply{Calls: []wire.Call{{ID: bigID, Name: "hand_over", Args: "{}"}}})
-	turn(agentRequest(t, "You work.", []string{"sh"}, words("go"), calls(bigID), result(bigID, "ok")), wire.Reply{Text: "done"})
-	history := []string{words("go"), calls(bigID), result(bigID, "ok"), answer("done"), words("and now")}
+	turn(agentRequest(t, "You lead.", []string{"hand_over"}, words("go")), wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "hand_over", Args: "{}"}}})
+	turn(agentRequest(t, "You work.", []string{"sh"}, words("go"), calls(randomID), result(randomID, "ok")), wire.Reply{Text: "done"})
+	history := []string{words("go"), calls(randomID), result(randomID, "ok"), answer("done"), words("and now")}
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		want bool
 	}{
-		"under the newest agent":  {agentRequest(t, "You work.", nil, history...), true},
-		"under the one before":    {agentRequest(t, "You lead.", nil, history...), true},
-		"under a stranger":        {agentRequest(t, "You judge.", nil, history...), false},
-		"of another conversation": {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
+		"system text of the newest agent":             {agentRequest(t, "You work.", nil, history...), true},
+		"system text of the agent before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
+		"unknown system text":                         {agentRequest(t, "You judge.", nil, history...), false},
+		"another conversation":                        {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
 	} {
 		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
-			t.Errorf("%s: got %v, want %v", name, got, k.want)
+			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, k.want)
 		}
 	}
 }

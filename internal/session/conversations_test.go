@@ -23,7 +23,7 @@ type dialogue struct {
 	id      session.ID
 }
 
-// sharedKey holds some agents with one key, and the sessions in the store.
+// sharedKey holds the conversations of agents with one credential, and the sessions in the store.
 type sharedKey struct {
 	*rapid.T
 	th     *session.Threader
@@ -60,7 +60,7 @@ func (o *sharedKey) findKeys(keys []session.EchoKey) map[session.EchoKey][]sessi
 
 // resolve sends the messages of a conversation and returns the resolved session.
 func (o *sharedKey) resolve(x *dialogue) session.Resolved {
-	r := o.th.Resolve(someone, session.Claim{}, resolveRequest(o, x.history...), o.now, o.findKeys)
+	r := o.th.Resolve(someone, session.Claim{}, parseChat(o, x.history...), o.now, o.findKeys)
 	o.store(r.ID, r.Echoes)
 	x.open = &r
 	return r
@@ -86,7 +86,7 @@ func (o *sharedKey) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws one of the conversations for which fits is true.
+// pick draws one of the conversations for which fits is true, nil without one.
 func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	var some []*dialogue
 	for _, x := range o.talks {
@@ -100,19 +100,20 @@ func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	return rapid.SampledFrom(some).Draw(o.T, "who")
 }
 
-// Many concurrent conversations under one key with equal first words are one session each in all turns, through failed
+// Concurrent conversations of one credential, some with equal first words, are one session each in all turns, through failed
 // requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
-		began := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
+		// idle: the conversation has a reply and no request in flight.
+		idle := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
 		checkContinues := func(x *dialogue, what string) {
 			if x == nil {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
-				t.Fatalf("%s: session %s by %s (new %v, doubt %d), want %s: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
+				t.Fatalf("%s: got session %s by %s (New %v, %d in doubt), want %s without doubt; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -131,7 +132,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"go on": func(*rapid.T) { checkContinues(o.pick(began), "the conversation continues") },
+			"go on": func(*rapid.T) { checkContinues(o.pick(idle), "the conversation continues") },
 			"fail and try again": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
 					o.th.Ended(*x.open, false, o.now)
@@ -139,7 +140,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				}
 			},
 			"edit": func(t *rapid.T) {
-				x := o.pick(func(x *dialogue) bool { return began(x) && len(x.history) > 4 })
+				x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 })
 				if x == nil {
 					return
 				}
@@ -155,13 +156,13 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				}
 			},
 			"shorten": func(*rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return began(x) && len(x.history) > 4 }); x != nil {
+				if x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{words("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
 					checkContinues(x, "the history is shortened")
 				}
 			},
-			"start anew": func(t *rapid.T) {
-				if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+			"restart": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "skip") > 0 { // one time in four
 					return
 				}
 				o.th = session.NewThreader(o.entropy)

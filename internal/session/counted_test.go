@@ -31,13 +31,13 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 				copies[at].Spend(wire.Usage{Input: 10, Cached: 4, Output: 3})
 				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
 			case 2:
-				stored = written(rt, stored, copies[at])
+				stored = afterWrite(rt, stored, copies[at])
 			default:
 				copies[at].Join(stored)
 			}
 		}
 		for _, at := range []int{0, 1, 0} {
-			stored = written(rt, stored, copies[at])
+			stored = afterWrite(rt, stored, copies[at])
 			copies[at].Join(stored)
 		}
 		for _, rec := range copies {
@@ -48,8 +48,8 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	})
 }
 
-// written returns the row of a unit after a replica has written its copy without reading the row.
-func written(rt *rapid.T, stored, rec *session.Record) *session.Record {
+// afterWrite returns the stored record of a unit after a replica has written its copy without reading the row.
+func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	rows := make([]session.Row, 2)
 	for i, one := range []*session.Record{stored, rec} {
 		data, err := one.Encode()
@@ -83,13 +83,13 @@ func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 		there.Observe(trial.Tally{Turns: 2})
 		there.Identity.Seen = here.Identity.Seen.Add(later)
 		if here.Join(there); here.Thread.Tally.Turns != 6 || here.Thread.Tally.Errors != 1 || here.Unit.Replica != "a" {
-			t.Errorf("the sums are %+v at replica %q, want 6 turns and 1 error at a", here.Thread.Tally, here.Unit.Replica)
+			t.Errorf("got sums %+v at replica %q, want 6 turns and 1 error at a", here.Thread.Tally, here.Unit.Replica)
 		}
 	}
 }
 
-// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the parts.
-// The new replica counts the turns of the earlier release once, after each of its writes.
+// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the parts of the replicas.
+// The new replica counts the turns of the earlier release once, also if it reads the row twice.
 func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 	newer, older := runOf("ci-1", begun), runOf("ci-1", begun)
 	newer.Unit.Replica = "a"

@@ -18,7 +18,7 @@ const (
 	maxFactBytes = 100     // bytes of an entry; a longer entry is left out
 )
 
-// mixedPaths is no value of sample.OptOut.PathHash.
+// mixedPaths is the value of Facts.Paths after patterns with different hashes. No PathHash has this value.
 const mixedPaths = "mixed"
 
 // Facts describe the stored exchanges of a session, so that a list reads rows and no exchanges. Only

@@ -13,7 +13,7 @@ import (
 const (
 	maxQuoteScopes        = 512
 	maxQuoteConversations = 64 // conversations with tools, and as many without tools
-	maxAnswers            = 6  // answers and tool results of a conversation
+	maxAnswers            = 6  // answers and tool results of a conversation, and phrases of a reply to a side request
 	maxReplyPhrases       = 8  // phrases per reply
 	maxCallPhrases        = 4  // phrases of a call
 	quoteTTL              = 30 * time.Minute

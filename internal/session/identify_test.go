@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// headers makes a header from pairs.
+// headers returns the header with these names and values.
 func headers(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -98,7 +98,7 @@ func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
 	} {
 		c := session.Identify(headers("User-Agent", ua, "Session-Id", "s", "Thread-Id", "t"), "/v1/responses", nil)
 		if c.Session != want {
-			t.Errorf("User-Agent %q: session %q, want %q", ua, c.Session, want)
+			t.Errorf("User-Agent %q: got session name %q, want %q", ua, c.Session, want)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestAgentComesFromHeadersOrPath(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := session.Identify(c.h, c.path, nil).Agent; got != c.want {
-				t.Errorf("agent %q, want %q", got, c.want)
+				t.Errorf("got agent %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
-		t.Errorf("words without a command changed the identity: got %+v, want InjectOff, LearnOff and Retry = false", c)
+		t.Errorf("values other than off and a retry count of 0: got %+v, want InjectOff, LearnOff and Retry = false", c)
 	}
 }
 

@@ -21,11 +21,11 @@ func TestRandomCallIDsAreDetected(t *testing.T) {
 		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
 		"i:msg_mock":      false,
-		"c:aaaaaaaa1":     false, // nine of hexadecimal,
-		"c:zzzzzzzzz1":    true,  // ten characters after c:
+		"c:aaaaaaaa1":     false, // nine letters and digits: 36 bits
+		"c:zzzzzzzzz1":    true,  // ten: 40 bits
 		"c:AAAAAAAAZ1":    true,
-		"c:0123456789012": true, // thirteen digits
-		"c:012345678901":  false,
+		"c:0123456789012": true,  // thirteen digits: 43 bits
+		"c:012345678901":  false, // twelve: 40 bits less a half
 	} {
 		if got := looksRandom(key); got != want {
 			t.Errorf("looksRandom(%q) = %v, want %v", key, got, want)
@@ -49,7 +49,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
 	} {
 		if mayRepeat(key) != want {
-			t.Errorf("%s: repeats in another run: %v, want %v", key, !want, want)
+			t.Errorf("mayRepeat(%q) = %v, want %v", key, !want, want)
 		}
 	}
 }
@@ -132,11 +132,11 @@ func TestIndexMatchesAList(t *testing.T) {
 				}
 				got := x.owners(k)
 				if len(got) != len(want) {
-					t.Fatalf("key %d: %v, want %v", k, got, want)
+					t.Fatalf("key %d: got owners %v, want %v", k, got, want)
 				}
 				for i := range got {
 					if got[i].id != want[i] {
-						t.Fatalf("key %d: %v, want %v", k, got, want)
+						t.Fatalf("key %d: got owners %v, want %v", k, got, want)
 					}
 				}
 			}

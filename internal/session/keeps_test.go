@@ -14,21 +14,25 @@ import (
 
 // Each change of a record marks the record as dirty.
 func TestEachChangeMarksTheRecordDirty(t *testing.T) {
-	one := resolveRequest(t, words("one"))
+	one := parseChat(t, words("one"))
 	for name, change := range map[string]func(r *session.Record){
-		"a request":          func(r *session.Record) { r.Begin(one, begun) },
-		"what was new in it": func(r *session.Record) { r.SetLastTurn(one) },
-		"its reply":          func(r *session.Record) { r.AddReply(&wire.Reply{}) },
-		"a member":           func(r *session.Record) { r.AddMember(recordOf("member")) },
-		"a member's turn":    func(r *session.Record) { r.CountTurn(begun) },
-		"what that cost":     func(r *session.Record) { r.Spend(wire.Usage{}) },
+		"a request":                  func(r *session.Record) { r.Begin(one, begun) },
+		"the new items of a request": func(r *session.Record) { r.SetLastTurn(one) },
+		"a reply":                    func(r *session.Record) { r.AddReply(&wire.Reply{}) },
+		"a member":                   func(r *session.Record) { r.AddMember(recordOf("member")) },
+		"a turn of a member":         func(r *session.Record) { r.CountTurn(begun) },
+		"tokens of a member":         func(r *session.Record) { r.Spend(wire.Usage{}) },
 	} {
 		r := recordOf("s")
 		r.State.Dirty = false
 		if change(r); !r.State.Dirty {
-			t.Errorf("%s: the record is not marked for writing", name)
+			t.Errorf("%s: got Dirty = false, want true", name)
 		}
 	}
+}
+
+// A new record starts in UTC, and the ID of a session without a name is its name.
+func TestNewRecordsStartInUTC(t *testing.T) {
 	east := begun.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
@@ -42,7 +46,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
 		before := r.Identity.Seen
-		r.Begin(resolveRequest(t, words(strings.Repeat("more ", i+1))), at)
+		r.Begin(parseChat(t, words(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
 			t.Errorf("turn %d: got Seen = %v, want a time after the turn before, %v", i+1, r.Identity.Seen, before)
 		}
@@ -56,7 +60,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 func TestRepliesAddUpUsage(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
-		first := resolveRequest(t, words("one"))
+		first := parseChat(t, words("one"))
 		r.Begin(first, begun)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
@@ -65,26 +69,27 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
 			t.Errorf("got usage %+v, want Input = 107 and Cached = 42", r.Thread.Used)
 		}
-		next := resolveRequest(t, words("one, written anew"), answer(reply), words("two"))
+		next := parseChat(t, words("one, rewritten"), answer(reply), words("two"))
 		r.Begin(next, begun)
 		if got := r.InPlace(next); got != want {
-			t.Errorf("%s: got InPlace = %v, want %v", reply, got, want)
+			t.Errorf("list with %s: got InPlace = %v, want %v", reply, got, want)
 		}
 	}
 }
 
-// Of a session with members, the record with more turns, or as many and later ones, wins. The draws of both are kept.
+// Join of a session takes the state of the replica with more turns, or with as many turns and a later Seen, and the
+// larger number of members. Join of a run takes the later Seen, and the usage with more input tokens.
 func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, k := range map[string]struct {
-		turns int           // more than here
-		seen  time.Duration // later than here
+		turns int           // turns there minus turns here
+		seen  time.Duration // Seen there minus Seen here
 		want  string
 	}{
-		"it had more turns":         {1, -time.Second, "there"},
-		"it had as many, and later": {0, time.Second, "there"},
-		"it had as many at once":    {0, 0, "here"},
-		"it had as many, before":    {0, -time.Second, "here"},
-		"it had fewer, and later":   {-1, time.Second, "here"},
+		"more turns":                      {1, -time.Second, "there"},
+		"as many turns, later":            {0, time.Second, "there"},
+		"as many turns, at the same time": {0, 0, "here"},
+		"as many turns, earlier":          {0, -time.Second, "here"},
+		"fewer turns, later":              {-1, time.Second, "here"},
 	} {
 		here, there := recordOf("s"), recordOf("s")
 		here.Identity.Agent, there.Identity.Agent = "here", "there"
@@ -99,16 +104,16 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	here.Thread.Used.Input, there.Thread.Used.Input, there.Thread.Used.Cached = 5, 5, 9
 	there.Identity.Seen = here.Identity.Seen.Add(time.Second)
 	if here.Join(there); here.Thread.Used.Cached != 0 || !here.Identity.Seen.Equal(there.Identity.Seen) {
-		t.Errorf("got usage %+v and Seen = %v of the run, want no usage and Seen = %v", here.Thread.Used, here.Identity.Seen, there.Identity.Seen)
+		t.Errorf("got usage %+v and Seen = %v of the run, want no cached tokens and Seen = %v", here.Thread.Used, here.Identity.Seen, there.Identity.Seen)
 	}
 }
 
-// Stores hold the keys of sessions: they are equal in all releases. A key covers the lengths of tenant and name, so no
-// pair imitates another pair.
-func TestSessionKeysAreStableAcrossReleases(t *testing.T) {
+// Stores hold the IDs of sessions, so the ID of a name is equal in all releases. The hash covers the lengths of tenant
+// and kind, so that different pairs of tenant and name have different IDs.
+func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
-		t.Errorf("the stored id is %s, want %x", got, want[:16])
+		t.Errorf("got ID %s of the name ci-42, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
@@ -144,13 +149,13 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 		"":                                         false,
 	} {
 		if got, ok := session.OfRequest(name); ok != want || ok && got != id {
-			t.Errorf("%q: got %s, ok %v, want ok = %v and (ok = false or got = %v)", name, got, ok, want, id)
+			t.Errorf("%q: got session %s, ok = %v, want ok = %v with session %s if true", name, got, ok, want, id)
 		}
 	}
 }
 
-// Only the words for no turn a switch off; a product name ends at the version of the User-Agent; a tag has 64 bytes at
-// most.
+// The values off, false, no and 0 turn a switch off; the agent is the start of the User-Agent up to another character
+// than letters, digits, "-", "_" and "."; a tag of more than 64 bytes is dropped.
 func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -173,13 +178,13 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 		strings.Repeat("a", 70) + "/": strings.Repeat("a", 64),
 	} {
 		if got := session.Identify(http.Header{"User-Agent": {agent}}, "/", nil).Agent; got != want {
-			t.Errorf("%q: got %q, want %q", agent, got, want)
+			t.Errorf("User-Agent %q: got agent %q, want %q", agent, got, want)
 		}
 	}
 	long := strings.Repeat("t", 64)
 	c := session.Identify(http.Header{"Precept-Tags": {long + "," + long + "x, ok"}}, "/", nil)
 	if fmt.Sprint(c.Tags) != fmt.Sprint([]string{long, "ok"}) {
-		t.Errorf("got tags %q, want the long tag cut, and ok", c.Tags)
+		t.Errorf("got tags %q, want the tag of 64 bytes and ok", c.Tags)
 	}
 }
 
@@ -187,20 +192,20 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 // outdated.
 func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
-	one := resolveRequest(t, words("one"), answer("ok"), words("two"))
+	one := parseChat(t, words("one"), answer("ok"), words("two"))
 	r.Begin(one, begun)
 	r.Await(0)
 	r.Judged(0, true)
 	row, fields := rowOf(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.Silent() || !r.Visible() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true and a row with hashes", r.Silent(), r.Visible(), row.Data)
+		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true and a row with list_hash and first_words", r.Silent(), r.Visible(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
-		t.Error("a mark of earlier turns hides later turns")
+		t.Error("a mark with 2 items made a session of 3 items silent, want no effect")
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
-		t.Error("a mark of all turns of the session hides nothing")
+		t.Error("a mark with 3 items left a session of 3 items visible, want a silent session")
 	}
 }
 
@@ -221,7 +226,7 @@ func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 	for _, i := range []int{1, 0} {
 		on := d.open(session.Claim{}, append(past(i), calls("call_1"), result("call_1", "ok"))...)
 		if on.ID != all[i].ID || len(on.Doubt) > 0 {
-			t.Errorf("the %dth: %s, doubt %d, want %s", i, on.ID, len(on.Doubt), all[i].ID)
+			t.Errorf("session %d: got %s, %d in doubt, want %s without doubt", i, on.ID, len(on.Doubt), all[i].ID)
 		}
 	}
 }
@@ -238,11 +243,11 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 		back []string
 		want bool
 	}{
-		"a long text":         {wire.Reply{Text: strings.Repeat("t", 64)}, []string{answer(strings.Repeat("t", 64)), words("on")}, true},
-		"a short text":        {wire.Reply{Text: strings.Repeat("t", 63)}, []string{answer(strings.Repeat("t", 63)), words("on")}, false},
-		"long arguments":      {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), result("call_9", "ok")}, true},
-		"short arguments":     {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), result("call_9", "ok")}, false},
-		"the fourth of calls": {manyCalls(4, args(64)), []string{manyAsked(4, callMessage, args(64)), words("on")}, true},
+		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{answer(strings.Repeat("t", 64)), words("on")}, true},
+		"a short text":                      {wire.Reply{Text: strings.Repeat("t", 63)}, []string{answer(strings.Repeat("t", 63)), words("on")}, false},
+		"long arguments":                    {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), result("call_9", "ok")}, true},
+		"short arguments":                   {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), result("call_9", "ok")}, false},
+		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), words("on")}, true},
 	} {
 		d := newStoredThreader(t)
 		r := d.reply(d.open(session.Claim{}, words("the plan was: one")), k.rep)
@@ -265,8 +270,8 @@ func manyCalls(n int, long string) (rep wire.Reply) {
 	return rep
 }
 
-// manyAsked returns the answer of manyCalls in the next request, with other ids.
-func manyAsked(n int, callMessage func(id, args string) string, long string) string {
+// manyCallsMessage returns the message of the model with the calls of manyCalls, with other ids.
+func manyCallsMessage(n int, callMessage func(id, args string) string, long string) string {
 	var list []string
 	for i := range n {
 		args := "{}"

@@ -55,7 +55,7 @@ func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
 // open resolves a request with these messages and records its keys.
 func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
 	d.Helper()
-	r := d.th.Resolve(someone, c, resolveRequest(d, messages...), d.now, d.findKeys)
+	r := d.th.Resolve(someone, c, parseChat(d, messages...), d.now, d.findKeys)
 	d.keep(r.ID, r.Echoes)
 	return r
 }
@@ -80,7 +80,7 @@ func calling(ids ...string) (rep wire.Reply) {
 func drawn(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
 // Of several sessions in the store with the newest item of a request, the session with more of the earlier items wins;
-// items of none are ignored.
+// items that none of the sessions has are ignored.
 func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	x, y, z := conversation("x"), conversation("y"), conversation("z")
 	history := []string{words("go")}
@@ -88,21 +88,21 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		history = append(history, calls(drawn(n)), result(drawn(n), "ok"))
 	}
 	for name, k := range map[string]struct {
-		owners [][]session.ID // of the things in the request, the newest first
+		owners [][]session.ID // stored sessions of each key of the request, newest key first
 		want   session.ID
 	}{
-		"one alone":                       {[][]session.ID{{x}}, x},
-		"nothing before it":               {[][]session.ID{{x, y}}, x},
-		"the second had what is before":   {[][]session.ID{{x, y}, {y}}, y},
-		"another one had what is before":  {[][]session.ID{{x, y}, {z}}, x},
-		"behind what none of them had":    {[][]session.ID{{x, y}, {z}, {z, y}}, y},
-		"the newest thing is not known":   {[][]session.ID{nil, {y}}, y},
-		"each further thing leaves fewer": {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
+		"one session":                                            {[][]session.ID{{x}}, x},
+		"no older key is known":                                  {[][]session.ID{{x, y}}, x},
+		"the second session has the older key":                   {[][]session.ID{{x, y}, {y}}, y},
+		"a third session has the older key":                      {[][]session.ID{{x, y}, {z}}, x},
+		"the second session has a key before the key of a third": {[][]session.ID{{x, y}, {z}, {z, y}}, y},
+		"the newest key is unknown":                              {[][]session.ID{nil, {y}}, y},
+		"each older key leaves fewer sessions":                   {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
 		th := threader()
-		r := th.Resolve(someone, session.Claim{}, resolveRequest(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		r := th.Resolve(someone, session.Claim{}, parseChat(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
-			for _, key := range keys { // a call and its result are moved together
+			for _, key := range keys { // a call and its result have one key
 				if n := len(found); found[key] == nil && n < len(k.owners) {
 					found[key] = append([]session.ID{}, k.owners[n]...)
 				}
@@ -110,7 +110,7 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 			return found
 		})
 		if r.ID != k.want || r.Method != session.ByEcho || r.New || r.Name != "" {
-			t.Errorf("%s: %s by %s, want %s", name, r.ID, r.Method, k.want)
+			t.Errorf("%s: got session %s by %s (New %v, name %q), want %s by echo", name, r.ID, r.Method, r.New, r.Name, k.want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 		d.keep(parent.ID, parent.Echoes)
 		again, ok := d.th.ResolveSubagent(parent, named(on), false, begun, d.findKeys)
 		if parent.ID != above.ID || !ok || again.ID != sub.ID {
-			t.Fatalf("%d: %v, below %s %v, want %s", i, parent.ID == above.ID, again.ID, ok, sub.ID)
+			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, again.ID, ok, above.ID, sub.ID)
 		}
 		d.th.Ended(again, true, begun)
 	}
@@ -146,29 +146,29 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 
 // A request under a shared name that shares nothing with the stored session is a new session from then on; the stored
 // session continues.
-func TestApartStartsANewSessionUnderASharedName(t *testing.T) {
+func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
 	if first.Method != session.ByBody || !first.SharedName {
-		t.Fatalf("got %+v, want Method = %q and SharedName = true", first, session.ByBody)
+		t.Fatalf("first request: got %+v, want Method = %q and SharedName = true", first, session.ByBody)
 	}
 	d.restart()
 	two := d.open(shared, words("two"))
 	if two.ID != first.ID || !two.SharedName {
-		t.Fatalf("the name is %s (SharedName %v), want %s", two.ID, two.SharedName, first.ID)
+		t.Fatalf("request with other words: got session %s (SharedName %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
 	own := d.th.SplitSession(two, shared, d.now)
 	d.keep(own.ID, own.Echoes)
 	if own.ID == first.ID || !own.New || own.SharedName || own.Method != session.ByNew {
-		t.Fatalf("got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
+		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
 	}
 	d.reply(own, calling(drawn(2)))
 	if on := d.open(shared, words("two"), calls(drawn(2)), result(drawn(2), "ok")); on.ID != own.ID {
-		t.Errorf("its next turn is %s by %s, want %s", on.ID, on.Method, own.ID)
+		t.Errorf("next turn of the new session: got session %s by %s, want %s", on.ID, on.Method, own.ID)
 	}
 	if on := d.open(shared, words("one"), calls(drawn(1)), result(drawn(1), "ok")); on.ID != first.ID {
-		t.Errorf("the next turn of the first is %s by %s, want %s", on.ID, on.Method, first.ID)
+		t.Errorf("next turn of the first session: got session %s by %s, want %s", on.ID, on.Method, first.ID)
 	}
 }
 
@@ -183,13 +183,13 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 		d.reply(*x, wire.Reply{Text: "Done."})
 	}
 	if on := d.open(session.Claim{}, words("count the files"), answer("Done."), words("again")); on.ID != r.ID {
-		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
+		t.Errorf("next turn: got session %s by %s, want %s", on.ID, on.Method, r.ID)
 	}
 }
 
-// A complete summary that a side call made of a session ties a list with the summary at its beginning to the session;
-// a truncated summary does not.
-func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
+// A list that begins with a summary belongs to the session of the side request whose complete reply was the summary.
+// The text of a truncated reply is no summary.
+func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
 		d := newStoredThreader(t)
@@ -198,19 +198,19 @@ func TestSummaryOfASideCallTiesToItsSession(t *testing.T) {
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.Ended(side, complete, d.now)
 		if on := d.open(session.Claim{}, words(recap), words("go on")); (on.ID == r.ID) != want {
-			t.Errorf("complete %v: %s by %s, want %v", complete, on.ID, on.Method, want)
+			t.Errorf("complete = %v: got session %s by %s, want session %s: %v", complete, on.ID, on.Method, r.ID, want)
 		}
 	}
 }
 
 // A history that its agent declares truncated is recognised by its first words, also after a restart.
-func TestTruncatedHistoryAfterARestart(t *testing.T) {
+func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	d := newStoredThreader(t)
 	r := d.reply(d.open(session.Claim{}, words("upgrade the parser")), calling(drawn(1)))
 	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	d.restart()
 	if on := d.open(session.Claim{}, cut); on.ID != r.ID || on.Method != session.ByEcho || on.New {
-		t.Errorf("%s by %s, want %s", on.ID, on.Method, r.ID)
+		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", on.ID, on.Method, on.New, r.ID)
 	}
 	d.restart()
 	for k := range d.stored { // another conversation began with the same words
@@ -247,7 +247,7 @@ func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	}
 	d.th.Ended(slow, false, d.now)
 	if again := d.open(session.Claim{}, words("go")); again.ID != slow.ID {
-		t.Errorf("the session is %s, want %s", again.ID, slow.ID)
+		t.Errorf("retry: got session %s, want %s", again.ID, slow.ID)
 	}
 }
 
@@ -276,13 +276,13 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	d.reply(a, calling("call_1"))
 	d.reply(b, calling("call_1"))
 	past := []string{words("go"), calls("call_1")}
-	held := d.open(session.Claim{}, append(past, result("call_1", "mine"))...)
-	d.open(session.Claim{}, append(past, result("call_1", "its own"))...)
-	if again := d.open(retry, append(past, result("call_1", "mine"))...); again.ID != held.ID {
-		t.Errorf("%s by %s, want %s", again.ID, again.Method, held.ID)
+	inFlight := d.open(session.Claim{}, append(past, result("call_1", "mine"))...)
+	d.open(session.Claim{}, append(past, result("call_1", "other"))...)
+	if again := d.open(retry, append(past, result("call_1", "mine"))...); again.ID != inFlight.ID {
+		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", again.ID, again.Method, inFlight.ID)
 	}
 	if third := d.open(session.Claim{}, append(past, result("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
-		t.Error("a third answer joined a session that has another answer, want a new session")
+		t.Errorf("request with a third result: got session %s of a request with another result, want a new session", third.ID)
 	}
 }
 

@@ -20,8 +20,8 @@ func recordOf(name string) *session.Record {
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, begun)
 }
 
-// resolveRequest returns a request with these messages.
-func resolveRequest(t interface {
+// parseChat returns a chat request with these messages.
+func parseChat(t interface {
 	Helper()
 	Fatal(args ...any)
 }, messages ...string,
@@ -54,7 +54,8 @@ func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A row has no hash, call or block of a turn that is hidden or not judged yet. Other turns are kept.
+// A row holds no hash, call or inserted block of a turn that opted out or that the recorder has not judged yet. First
+// words and blocks of other turns are kept.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, begun)
@@ -62,19 +63,19 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
 		r.AddReply(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
 	}
-	first := resolveRequest(t, words("one"))
-	second := resolveRequest(t, words("one"), answer("1"), words("two"))
+	first := parseChat(t, words("one"))
+	second := parseChat(t, words("one"), answer("1"), words("two"))
 	for name, k := range map[string]struct {
 		hide  func(r *session.Record)
 		gone  []string
 		there []string
 	}{
-		"none":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
-		"the second waits":     {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the second opted out": {func(r *session.Record) { r.Judged(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the first opted out":  {func(r *session.Record) { r.Judged(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
-		"the second is judged": {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
-		"a retry says nothing": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list_hash", "block of 2"}, nil},
+		"none":                              {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
+		"the second is not judged yet":      {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the second opted out":              {func(r *session.Record) { r.Judged(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the first opted out":               {func(r *session.Record) { r.Judged(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
+		"the second is judged":              {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
+		"a retry does not lift the opt-out": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
 		r := recordOf("s")
 		turn(r, first, "1")
@@ -102,7 +103,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
-	r.Begin(resolveRequest(t, words("one")), begun)
+	r.Begin(parseChat(t, words("one")), begun)
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
 		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
@@ -122,17 +123,18 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// A session is silent if all of its turns opted out, and visible if one turn is not hidden. The
-// mark of a silent session makes another record silent, and changes no record with more turns.
+// A session with turns is silent if all turns opted out. A session is visible if it has no turn, or a turn that neither
+// opted out nor waits for its judgement. An opt-out mark, the numbers of turns and list items of a session, hides as
+// many turns of another record, and no turn of a record with more items.
 func TestOptOutMarksHideOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
 		r := recordOf("s")
 		var messages []string
-		out, waits := 0, 0
+		out, unjudged := 0, 0
 		for n := range turns {
 			messages = append(messages, words(strings.Repeat("x", n+1)))
-			r.Begin(resolveRequest(t, messages...), begun)
+			r.Begin(parseChat(t, messages...), begun)
 			messages = append(messages, answer("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
@@ -140,11 +142,11 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 				out++
 			case 2:
 				r.Await(r.Thread.Turns)
-				waits++
+				unjudged++
 			}
 		}
-		if want := turns == 0 || out+waits < turns; r.Visible() != want {
-			t.Fatalf("got Visible = %v with %d of %d turns opted out and %d not judged, want %v", r.Visible(), out, turns, waits, want)
+		if want := turns == 0 || out+unjudged < turns; r.Visible() != want {
+			t.Fatalf("got Visible = %v with %d of %d turns opted out and %d not judged, want %v", r.Visible(), out, turns, unjudged, want)
 		}
 		mark, silent := r.OptOutMark()
 		if want := turns > 0 && out == turns; silent != want || r.Silent() != want {
@@ -153,13 +155,14 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 		other := recordOf("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.Silent() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
-			t.Fatalf("a mark of all %d turns: got %d turns, Silent = %v, want all turns, true", turns, other.Thread.Turns, other.Silent())
+			t.Fatalf("record after the mark of %d turns and %d items: got %d turns, %d items, Silent = %v, want the numbers of the mark and true",
+				turns, r.Thread.Items, other.Thread.Turns, other.Thread.Items, other.Silent())
 		}
 		longer := recordOf("s")
-		longer.Begin(resolveRequest(t, append(messages, words("more"), words("and more"))...), begun)
+		longer.Begin(parseChat(t, append(messages, words("more"), words("and more"))...), begun)
 		longer.Hide(mark)
 		if longer.Silent() {
-			t.Fatal("a mark of fewer items hides a record with more items")
+			t.Fatal("a mark of fewer items hid a record with more items, want no effect")
 		}
 	})
 }

@@ -26,10 +26,10 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 		{"escaped value", "/p/session=a%2Cb%2Fc%20d/v1", "/v1", session.PathForm{Session: "a,b/c d"}, true},
 		{"escaped signs", "/p/agent%3Dcoder%2Csession%3Dci-42/v1", "/v1", session.PathForm{Agent: "coder", Session: "ci-42"}, true},
 		{"escapes of the rest are kept", "/p/agent=a/v1/files/x%2Fy", "/v1/files/x%2Fy", session.PathForm{Agent: "a"}, true},
-		{"unknown keys beside", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a"}, true},
+		{"an unknown key after a known key", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a"}, true},
 		{"only unknown keys: an upstream's own path", "/p/colour=red/v1", "/p/colour=red/v1", session.PathForm{}, false},
 		{"no pairs", "/p/v1/messages", "/p/v1/messages", session.PathForm{}, false},
-		{"the first of two holds", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
+		{"the first value of a key counts", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
 		{"bad escape is literal", "/p/session=a%zz/v1", "/v1", session.PathForm{Session: "a%zz"}, true},
 		{"equals sign in a value", "/p/session=a=b/v1", "/v1", session.PathForm{Session: "a=b"}, true},
 		{"keys in any case", "/p/Agent=A/v1", "/v1", session.PathForm{Agent: "A"}, true},
@@ -44,7 +44,7 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 	}
 }
 
-func TestParsePathHostile(t *testing.T) {
+func TestParsePathBoundsHostileValues(t *testing.T) {
 	f, rest, ok := session.ParsePath("/p/session=a%0d%0aX-Evil:%201%00,agent=" + strings.Repeat("y", 1<<20) + "/v1")
 	if !ok || rest != "/v1" {
 		t.Fatalf("got rest %q, ok %v, want /v1, true", rest, ok)

@@ -56,18 +56,18 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		before   func(q *session.Quotes)
 		req      *wire.Request
 		at       time.Time
-		who      session.Scope
+		scope    session.Scope
 		ok, sure bool
 	}{
-		"its call":                {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, someone, true, true},
-		"its call, in a run":      {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
-		"two call alike":          {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, begun, someone, true, false},
-		"it has gone on":          {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
-		"too long ago":            {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun.Add(30 * time.Minute), someone, false, false},
-		"another credential":      {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
-		"no call":                 {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
-		"something was answered":  {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
-		"too short to be its own": {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
+		"its call":                             {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, someone, true, true},
+		"its call, in a run":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
+		"two conversations with an equal call": {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, begun, someone, true, false},
+		"a reply after the call":               {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
+		"too long ago":                         {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun.Add(30 * time.Minute), someone, false, false},
+		"another credential":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
+		"no call":                              {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
+		"a request with an answer":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
+		"first words of 7 bytes":               {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
 			q.AddTurn(someone, conversation("one"), leaderRequest(words(task)), begun)
 			q.AddReply(someone, conversation("one"), &callReply)
@@ -75,9 +75,9 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	} {
 		q := session.NewQuotes()
 		k.before(q)
-		id, ok, sure := q.Caller(k.who, k.req, k.at)
+		id, ok, sure := q.Caller(k.scope, k.req, k.at)
 		if ok != k.ok || sure != k.sure || sure && id != conversation("one") {
-			t.Errorf("%s: got found = %v, sure = %v, want %v, %v and the session one", name, ok, sure, k.ok, k.sure)
+			t.Errorf("%s: got caller %v, found = %v, sure = %v, want found = %v, sure = %v (%v if sure)", name, id, ok, sure, k.ok, k.sure, conversation("one"))
 		}
 	}
 }
@@ -97,29 +97,29 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"both in a text":           {agentRequest(t, "Judge it.", nil, words(both)), begun, "one"},
-		"both as a list":           {agentRequest(t, "Judge it.", nil, words(questionText), answer(answerText), words("Was it good?")), begun, "one"},
-		"the question alone":       {agentRequest(t, "Judge it.", nil, words("He said: "+questionText)), begun, ""},
-		"the answer alone":         {agentRequest(t, "Judge it.", nil, words("It said: "+answerText)), begun, ""},
-		"its own system text":      {agentRequest(t, "You help.", nil, words(both)), begun, ""},
-		"its own tools":            {agentRequest(t, "Judge it.", []string{"sh", "ls"}, words(both)), begun, ""},
-		"other tools, no dialogue": {agentRequest(t, "Judge it.", []string{"save"}, words(both)), begun, ""},
-		"other tools, a dialogue":  {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText)), begun, "one"},
-		"and an order behind it":   {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
-		"a short one":              {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
-		"too long ago":             {agentRequest(t, "Judge it.", nil, words(both)), begun.Add(30 * time.Minute), ""},
-		"a chat, as a dialogue":    {agentRequest(t, "Judge it.", nil, words("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
-		"a chat, without one":      {agentRequest(t, "Judge it.", nil, words("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
+		"both in a text":                               {agentRequest(t, "Judge it.", nil, words(both)), begun, "one"},
+		"both as a list":                               {agentRequest(t, "Judge it.", nil, words(questionText), answer(answerText), words("Was it good?")), begun, "one"},
+		"the question alone":                           {agentRequest(t, "Judge it.", nil, words("He said: "+questionText)), begun, ""},
+		"the answer alone":                             {agentRequest(t, "Judge it.", nil, words("It said: "+answerText)), begun, ""},
+		"the system text of the conversation":          {agentRequest(t, "You help.", nil, words(both)), begun, ""},
+		"a tool of the conversation":                   {agentRequest(t, "Judge it.", []string{"sh", "ls"}, words(both)), begun, ""},
+		"other tools, no dialogue":                     {agentRequest(t, "Judge it.", []string{"save"}, words(both)), begun, ""},
+		"other tools, a dialogue":                      {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText)), begun, "one"},
+		"a dialogue, then 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
+		"a dialogue, then a short instruction":         {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
+		"too long ago":                                 {agentRequest(t, "Judge it.", nil, words(both)), begun.Add(30 * time.Minute), ""},
+		"a chat, as a dialogue":                        {agentRequest(t, "Judge it.", nil, words("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
+		"a chat, not as a dialogue":                    {agentRequest(t, "Judge it.", nil, words("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
 	} {
 		id, ok := q.About(someone, k.req, k.at)
 		if ok != (k.want != "") || ok && id != conversation(k.want) {
-			t.Errorf("%s: about %v, want %q", name, ok, k.want)
+			t.Errorf("%s: got conversation %v (found %v), want %q", name, id, ok, k.want)
 		}
 	}
 }
 
-// The output of a side call may be the input of the next side call, for a short time.
-func TestAboutFollowsOutputOfASideCall(t *testing.T) {
+// The next side request may quote the reply to a side request, for a short time.
+func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
@@ -132,12 +132,12 @@ func TestAboutFollowsOutputOfASideCall(t *testing.T) {
 		return req
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(time.Minute)); !ok {
-		t.Error("a side call within the time limit is not recognised")
+		t.Error("the quoted reply is not recognised within the time limit")
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
-		t.Error("the quotation is recognised after its time limit")
+		t.Error("the quoted reply is recognised after the time limit")
 	}
 	if _, ok := q.About(someone, agentRequest(t, "x", nil, words("Sort this: "+made)), begun); ok {
-		t.Error("one that wants no JSON is about it")
+		t.Error("a quotation of the reply in a request that does not require JSON is recognised, want no conversation")
 	}
 }

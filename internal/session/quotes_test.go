@@ -36,7 +36,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
 	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteTTL-1)) {
-		t.Error("a continued quotation is not recognised")
+		t.Error("the quotation of a recent conversation is not recognised, without or with a run")
 	}
 	if about(one, 0, now.Add(quoteTTL)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
 		t.Error("the quotation is recognised after its time limit, or in another scope")
@@ -55,7 +55,8 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 }
 
-// A list that shows the conversation, and not more than its end, is about the conversation.
+// A list of messages quotes a conversation if it has a question and an answer of the conversation in their roles, under
+// another system text.
 func TestQuotesFindAConversationInAList(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
@@ -67,21 +68,22 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 		list []obj
 		want bool
 	}{
-		"the end of the process":       {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
-		"what was said before it came": {[]obj{system("A"), user("this is the task"), assistantMessage("this is the first answer"), user("Judge that.")}, true},
-		"another agent's answer":       {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
-		"its own system text":          {[]obj{system("S"), user("this is the second task"), assistantMessage("this is the second answer"), user("go on")}, false},
-		"the question":                 {[]obj{system("You plan."), user("this is the second task")}, false},
+		"the newest question and answer":      {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"the first question and answer":       {[]obj{system("A"), user("this is the task"), assistantMessage("this is the first answer"), user("Judge that.")}, true},
+		"the answer as words of the user":     {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
+		"the system text of the conversation": {[]obj{system("S"), user("this is the second task"), assistantMessage("this is the second answer"), user("go on")}, false},
+		"the question alone":                  {[]obj{system("You plan."), user("this is the second task")}, false},
 	} {
 		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
-			t.Errorf("%s: got %v, want %v and (ok = false or got = %v)", name, ok, c.want, id)
+			t.Errorf("%s: got conversation %v, found = %v, want found = %v (%v if found)", name, got, ok, c.want, id)
 		}
 	}
 }
 
-// A text is a dialogue where question and answer follow labels of one form.
+// speakerLabel returns equal punctuation before a question and before an answer if the labels of the speakers have one
+// form.
 func TestSpeakerLabelsHaveOneForm(t *testing.T) {
-	for _, c := range []struct{ questionText, answerText, want string }{
+	for _, c := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
 		{"=== Human Message ===\n\n", "\n\n===== Ai Message =====\n\n", "="},
@@ -89,9 +91,9 @@ func TestSpeakerLabelsHaveOneForm(t *testing.T) {
 		{"", "user: ", ""},
 		{"I said ", " and it said ", ""},
 	} {
-		a, b := speakerLabel(c.questionText, len(c.questionText)), speakerLabel(c.answerText, len(c.answerText))
+		a, b := speakerLabel(c.beforeQuestion, len(c.beforeQuestion)), speakerLabel(c.beforeAnswer, len(c.beforeAnswer))
 		if a != c.want || c.want != "" && b != c.want {
-			t.Errorf("%q is %q, %q is %q, want %q", c.questionText, a, c.answerText, b, c.want)
+			t.Errorf("got label %q after %q and %q after %q, want %q", a, c.beforeQuestion, b, c.beforeAnswer, c.want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Record struct {
 	Unit       Unit
 	Thread     Thread
 	Agents     Agents
-	Assignment trial.Assignment // coins, picks and offsets; empty where the session draws through a unit
+	Assignment trial.Assignment // coins, picks and offsets; empty if the session uses the record of its unit
 	Lessons    Lessons
 	Facts      Facts
 	OptOut     OptOut
@@ -123,7 +123,7 @@ type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
 	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
 	Uncut   bool `json:"uncut,omitempty"`    // the upstream accepts the requests of the session only with all sections of rules files; set by Injector.RefusedCuts
-	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and the session is in no figure
+	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and no report counts the session
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
 	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
 
@@ -160,7 +160,7 @@ type LastTurn struct {
 
 // LoopState is the memory of the loop detector. inject sets the fields.
 type LoopState struct {
-	Warned map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; each call is warned of once
+	Warned map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
 	Count  int             `json:"count,omitempty"`  // loops found
 	Delta  []byte          `json:"delta,omitempty"`  // state of the detector on delta wires, where requests lack the history
 }

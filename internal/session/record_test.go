@@ -56,7 +56,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestDecodeOtherVersions(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("got r %+v, error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
+		t.Errorf("got record %+v, error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
@@ -88,7 +88,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
-			t.Errorf("kind %d, turn %d; want %d, %d", got, r.Thread.Turns, want, turns)
+			t.Errorf("got kind %d and %d turns, want kind %d and %d turns", got, r.Thread.Turns, want, turns)
 		}
 	}
 	done := func(complete bool) { r.AddReply(&wire.Reply{Complete: complete}) }
@@ -127,19 +127,19 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 		{"never had tools", chat(t, user("hi")), "", none, false, ""},
 		{"never had tools, agent works with tools", chat(t, user("hi")), "opencode", signs, false, label.SideNoTools},
 		{"first with tools", main, "opencode", signs, false, ""},
-		{"the same", main, "", none, true, ""},
-		{"no tools", chat(t, user("hi")), "", none, true, label.SideNoTools},
+		{"the same request again", main, "", none, true, ""},
+		{"no tools after a request with tools", chat(t, user("hi")), "", none, true, label.SideNoTools},
 		{"empty tools", parse(t, wire.Chat, "messages", []obj{user("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
 		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), user("go")}, tools("a", "b", "c")), "", none, true, ""},
 		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("c", "b", "a")), "", none, true, ""},
-		{"the tools of a step", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
-		{"other tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
-		{"other tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, label.SideTools},
-		{"fewer tools, own system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
-		{"fewer tools, own history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, label.SideTools},
-		{"fewer tools in a mode", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
-		{"one tool more", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
-		{"one tool more, own everything", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
+		{"other tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
+		{"other tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, label.SideTools},
+		{"fewer tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
+		{"one tool more, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
+		{"one tool more, another system text and history", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
 		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
@@ -152,13 +152,13 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 			}
 			got, side := r.Side(c.req, Claim{Product: c.product}, c.signs)
 			if got != c.want || side != (c.want != "") {
-				t.Errorf("%q, %v; want %q", got, side, c.want)
+				t.Errorf("got side = %v with reason %q, want reason %q (side = false without a reason)", side, got, c.want)
 			}
 		})
 	}
 }
 
-// An agent without tools that answered a call continues the conversation in its later turns.
+// An agent without tools that sent the result of a call continues the conversation in its later turns.
 func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, user("go")}
@@ -185,10 +185,10 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	list = append(list, assistantMessage("a line"), user("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
 	if got := step(chat(t, list...)); got != label.SideNoTools {
-		t.Errorf("the former agent: got %q, want %q", got, label.SideNoTools)
+		t.Errorf("another agent without tools: got side request %q, want %q", got, label.SideNoTools)
 	}
 	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != label.SideNoTools {
-		t.Errorf("the former agent with other words: got %q, want %q", got, label.SideNoTools)
+		t.Errorf("the new agent with another history: got side request %q, want %q", got, label.SideNoTools)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 	}
 	for i, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c"}} {
 		if reason, side := begin(fmt.Sprint(i), names...); side {
-			t.Errorf("%v: got %s, want side = false", names, reason)
+			t.Errorf("tools %v: got side request %s, want a main request", names, reason)
 		}
 	}
-	if reason, side := begin("other", "z"); !side {
-		t.Errorf("a request with other tools: got %s, want a side request", reason)
+	if _, side := begin("other", "z"); !side {
+		t.Error("a request with other tools: got a main request, want a side request")
 	}
 }
 
@@ -217,28 +217,28 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 // compaction.
 func TestNewItemsOfAList(t *testing.T) {
 	r := newRecord()
-	next := func(list ...obj) (fresh []int) {
+	next := func(list ...obj) (newItems []int) {
 		req := chat(t, list...)
 		r.Begin(req, noon)
 		for i := range req.Len() {
 			if r.IsNewItem(req, i) {
-				fresh = append(fresh, i)
+				newItems = append(newItems, i)
 			}
 		}
 		r.SetLastTurn(req)
-		return fresh
+		return newItems
 	}
 	check := func(what string, got []int, want ...int) {
 		t.Helper()
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: fresh %v, want %v", what, got, want)
+			t.Errorf("%s: got new items %v, want %v", what, got, want)
 		}
 	}
 	check("first", next(user("a")), 0)
 	check("unanswered, one more", next(user("a"), user("b")), 1)
 	check("answered", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x")), 3)
-	check("unanswered, words behind it", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("stop")), 4)
-	check("edited", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("go on")), 4)
+	check("unanswered, more words after the result", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("stop")), 4)
+	check("unanswered, other words after the result", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("go on")), 4)
 	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
 }
 
@@ -269,8 +269,8 @@ func TestNewResultsOfAnItem(t *testing.T) {
 		r.SetLastTurn(req)
 	}
 	check("first", answer("call_1"), true, true)
-	check("unanswered, words behind it", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
-	check("answered, and the same id again", answer("call_1"), true, true)
+	check("unanswered, more words after the result", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
+	check("answered, and a later call with the same id", answer("call_1"), true, true)
 }
 
 func TestNewItemsOfALongFirstRequest(t *testing.T) {
@@ -292,7 +292,7 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	}
 }
 
-func TestDoneIsBounded(t *testing.T) {
+func TestCallsOfARecordAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRecord()
 		n := rapid.IntRange(0, 80).Draw(t, "n")
@@ -318,7 +318,7 @@ func TestDoneIsBounded(t *testing.T) {
 	})
 }
 
-func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
+func TestLongArgumentsStayComparable(t *testing.T) {
 	r := newRecord()
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
@@ -326,7 +326,7 @@ func TestDoneKeepsLongArgumentsComparable(t *testing.T) {
 		t.Error("an incomplete reply set Replied")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
-		t.Errorf(`got %+v, want three entries in Thread.Calls, Thread.Calls["a"].Args = %q, Thread.Calls["a"].Args other than %q and json.Valid([]byte(Thread.Calls["a"].Args)) = true`, r.Thread.Calls, r.Thread.Calls["b"].Args, r.Thread.Calls["c"].Args)
+		t.Errorf("got calls %+v, want 3 calls, with equal arguments of a and b, other arguments of c, and arguments in JSON", r.Thread.Calls)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request with one message for each letter of roles.
+// chatOf returns a request with one message for each letter of roles: u for words of the user, a for an answer with a
+// call, t for the result of the call, s for a summary.
 func chatOf(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -24,7 +25,7 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 			items = append(items, `{"role":"assistant","content":"","tool_calls":[{"id":"c`+n+`","type":"function","function":{"name":"ls","arguments":"{}"}}]}`)
 		case 't':
 			items = append(items, `{"role":"tool","tool_call_id":"c`+string(rune('a'+i-1))+`","content":"out `+n+`"}`)
-		case 's': // the messages after a compaction
+		case 's':
 			items = append(items, `{"role":"user","content":"summary"}`)
 		}
 	}
@@ -44,14 +45,14 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 	}{
 		{"the next turn", "u", true, "uat", false},
 		{"a turn later on", "uat", true, "uatat", false},
-		{"the user goes on", "u", true, "uau", false},
-		{"the user adds to it", "u", true, "uu", false},
+		{"words after the answer", "u", true, "uau", false},
+		{"more words without an answer", "u", true, "uu", false},
 		{"the same list again", "u", true, "u", false},
 		{"a retry", "u", false, "u", false},
 		{"one turn was elsewhere", "u", true, "uatat", true},
-		{"three turns were", "u", true, "uatatatat", true},
+		{"three turns were elsewhere", "u", true, "uatatatat", true},
 		{"words were answered elsewhere", "u", true, "uauau", true},
-		{"the answer did not come from here", "u", false, "uat", true},
+		{"an answer of another replica", "u", false, "uat", true},
 		{"the history was compacted", "uatat", true, "su", true},
 		{"a new session", "", false, "u", false},
 	} {
@@ -63,7 +64,7 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 			r.Thread.Replied = c.replied
 		}
 		if have := r.Elsewhere(chatOf(t, c.now)); have != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, have, c.want)
+			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, have, c.want)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func fieldsOf(r *session.Record) map[string]reflect.Value {
 	return fields
 }
 
-// fill sets every stored exported field to a different value.
+// fill sets every exported field to a value other than zero.
 func fill(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // the others do not occur
 	case reflect.Struct:

@@ -34,29 +34,29 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 // A request continues a session when it shows an item that was new in the turn before, at any place; a system prompt
 // does not count.
 func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
-	one := resolveRequest(t, system("S"), words("one"))
+	one := parseChat(t, system("S"), words("one"))
 	for name, k := range map[string]struct {
 		had  []*wire.Request
 		now  *wire.Request
 		want bool
 	}{
-		"a session without a turn":       {nil, resolveRequest(t, words("two")), true},
-		"the next turn":                  {[]*wire.Request{one}, resolveRequest(t, system("S"), words("one"), answer("ok"), words("two")), true},
-		"the same list":                  {[]*wire.Request{one}, one, true},
-		"what was new stands later":      {[]*wire.Request{one}, resolveRequest(t, words("zero"), answer("no"), words("one"), words("two")), true},
-		"nothing but the system text":    {[]*wire.Request{one}, resolveRequest(t, system("S"), words("two")), false},
-		"nothing at all":                 {[]*wire.Request{one}, resolveRequest(t, words("two"), answer("ok"), words("three")), false},
-		"what was new two turns ago":     {[]*wire.Request{one, resolveRequest(t, words("one"), answer("ok"), words("two"))}, resolveRequest(t, words("one"), answer("no"), words("three")), false},
-		"too far from the end":           {[]*wire.Request{one}, resolveRequest(t, append([]string{words("one")}, many(96)...)...), false},
-		"just near enough":               {[]*wire.Request{one}, resolveRequest(t, append([]string{words("one")}, many(95)...)...), true},
-		"a list that is not the history": {[]*wire.Request{one}, continued(t, "resp_1", words("two")), true},
+		"a session without a turn": {nil, parseChat(t, words("two")), true},
+		"the next turn":            {[]*wire.Request{one}, parseChat(t, system("S"), words("one"), answer("ok"), words("two")), true},
+		"the same list":            {[]*wire.Request{one}, one, true},
+		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, words("zero"), answer("no"), words("one"), words("two")), true},
+		"only the system text in common":                 {[]*wire.Request{one}, parseChat(t, system("S"), words("two")), false},
+		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, words("two"), answer("ok"), words("three")), false},
+		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, words("one"), answer("ok"), words("two"))}, parseChat(t, words("one"), answer("no"), words("three")), false},
+		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{words("one")}, many(96)...)...), false},
+		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{words("one")}, many(95)...)...), true},
+		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", words("two")), true},
 	} {
 		r := recordWithTurns(k.had...)
 		if got := r.Shares(k.now); got != k.want {
-			t.Errorf("%s: got %v, want %v", name, got, k.want)
+			t.Errorf("%s: got Shares = %v, want %v", name, got, k.want)
 		}
 	}
-	bare := recordOf("s") // a record from a store that must not keep the turn
+	bare := recordOf("s") // a stored record without the items of an opted-out turn
 	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
 		t.Error("Shares is false for a record without hashes of its newest turn, want true")
@@ -83,7 +83,7 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 // Equal first words after an answer begin another conversation under the same name. Before the answer they are a
 // retry.
 func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
-	one := resolveRequest(t, words("one"))
+	one := parseChat(t, words("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
 	asked.SetLastTurn(one)
@@ -92,14 +92,14 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 		now  *wire.Request
 		want bool
 	}{
-		"answered, and the same words":  {recordWithTurns(one), one, true},
-		"answered, and other words":     {recordWithTurns(one), resolveRequest(t, words("two")), false},
-		"not answered":                  {asked, one, false},
-		"a session that has no turn":    {recordOf("s"), one, false},
-		"one that goes on with a later": {recordWithTurns(one, resolveRequest(t, words("one"), answer("ok"), words("two"))), one, false},
+		"answered, and the same words": {recordWithTurns(one), one, true},
+		"answered, and other words":    {recordWithTurns(one), parseChat(t, words("two")), false},
+		"not answered":                 {asked, one, false},
+		"a session that has no turn":   {recordOf("s"), one, false},
+		"answered, and a later turn":   {recordWithTurns(one, parseChat(t, words("one"), answer("ok"), words("two"))), one, false},
 	} {
 		if got := k.r.Begins(k.now); got != k.want {
-			t.Errorf("%s: got %v, want %v", name, got, k.want)
+			t.Errorf("%s: got Begins = %v, want %v", name, got, k.want)
 		}
 	}
 }
@@ -107,32 +107,32 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 // A request with other tools shows the conversation if the request continues the list, or begins
 // with the first words and has an answer. A sub-agent has the task only.
 func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
-	first, later := resolveRequest(t, words("the task")), resolveRequest(t, words("the task"), answer("ok"), words("two"))
+	first, later := parseChat(t, words("the task")), parseChat(t, words("the task"), answer("ok"), words("two"))
 	for name, k := range map[string]struct {
 		now  *wire.Request
 		want bool
 	}{
-		"it goes on":                    {resolveRequest(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
-		"an older state of it":          {resolveRequest(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
-		"the task without an answer":    {resolveRequest(t, words("the task"), words("do it")), false},
-		"a task of its own":             {resolveRequest(t, words("another task"), answer("ok"), words("more")), false},
-		"an answer behind many words":   {resolveRequest(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
-		"an answer in front of the end": {resolveRequest(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
-		"no words at all":               {resolveRequest(t, answer("ok")), false},
+		"the next turn":                      {parseChat(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
+		"the first words and another answer": {parseChat(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
+		"the task without an answer":         {parseChat(t, words("the task"), words("do it")), false},
+		"another task":                       {parseChat(t, words("another task"), answer("ok"), words("more")), false},
+		"an answer after the first 96 items": {parseChat(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
+		"an answer among the first 96 items": {parseChat(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
+		"no words at all":                    {parseChat(t, answer("ok")), false},
 	} {
 		if got := recordWithTurns(first, later).ShowsConversation(k.now); got != k.want {
-			t.Errorf("%s: got %v, want %v", name, got, k.want)
+			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, k.want)
 		}
 	}
 	unknown := recordWithTurns(first, later)
 	unknown.Thread.FirstWords = 0
-	if unknown.ShowsConversation(resolveRequest(t, answer("ok"))) {
+	if unknown.ShowsConversation(parseChat(t, answer("ok"))) {
 		t.Error("ShowsConversation is true for a record without first words, want false")
 	}
 }
 
-// The newer knowledge of another replica is adopted; a session in doubt stays in doubt, and the draws of both records
-// are kept.
+// Adopt takes the picks of the other replica's record. For a session with members, the picks of both records are kept.
+// A session in doubt stays in doubt.
 func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
@@ -151,10 +151,10 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		members [2]int // members of this copy and of the other copy
 		want    []string
 	}{
-		"a session":               {[2]int{0, 0}, []string{"there"}},
-		"one that others share":   {[2]int{1, 0}, []string{"here", "there"}},
-		"one that is shared now":  {[2]int{0, 2}, []string{"here", "there"}},
-		"one that is shared long": {[2]int{3, 2}, []string{"here", "there"}},
+		"no members":                {[2]int{0, 0}, []string{"there"}},
+		"members in this copy":      {[2]int{1, 0}, []string{"here", "there"}},
+		"members in the other copy": {[2]int{0, 2}, []string{"here", "there"}},
+		"members in both copies":    {[2]int{3, 2}, []string{"here", "there"}},
 	} {
 		here, there := recordOf("s"), recordOf("s")
 		here.Assignment, there.Assignment = pick("here"), pick("there")

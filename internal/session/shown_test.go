@@ -10,8 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// wanting returns a request without tools that asks for JSON; forced: a request that must call its tool.
-func wanting(t *testing.T, forced bool, messages ...string) *wire.Request {
+// constrainedRequest returns a request without tools that requires JSON, or, if forced, a request that must call its
+// tool.
+func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Request {
 	t.Helper()
 	more := `"response_format":{"type":"json_object"}`
 	if forced {
@@ -37,20 +38,20 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		req   *wire.Request
 		want  bool
 	}{
-		"the first words, for a judge":        {[]string{"sh"}, wanting(t, false, words("Judge: "+first)), true},
-		"the newest words, for a judge":       {[]string{"sh"}, wanting(t, false, words("Judge: "+newest)), true},
-		"an answer, for a judge":              {[]string{"sh"}, wanting(t, false, words("Judge: "+answerText)), true},
-		"a result, for a judge":               {[]string{"sh"}, wanting(t, false, words("Judge: "+listed)), true},
-		"nothing of it":                       {[]string{"sh"}, wanting(t, false, words("Judge: everything that was done today")), false},
-		"a piece that is too short":           {[]string{"sh"}, wanting(t, false, words("Judge: "+first[:20])), false},
-		"of a chat, for a judge":              {nil, wanting(t, false, words("Judge: "+first)), false},
-		"a dialogue, for one that must call":  {[]string{"sh"}, wanting(t, true, dialogue), true},
-		"a dialogue, for one that may":        {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
-		"behind more than is searched":        {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 128<<10)), words("Judge: "+first)), false},
-		"within what is searched":             {[]string{"sh"}, wanting(t, false, words(strings.Repeat("x", 127<<10)), words("Judge: "+first)), true},
-		"the tools of the turn before it":     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+answerText)), true},
-		"the tools that it has now":           {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+answerText)), false},
-		"a question that repeats in its text": {[]string{"sh"}, agentRequest(t, "Judge.", nil, words(first+" "+first)), false},
+		"the first words, for a judge":                  {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+first)), true},
+		"the newest words, for a judge":                 {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+newest)), true},
+		"an answer, for a judge":                        {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+answerText)), true},
+		"a result, for a judge":                         {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+listed)), true},
+		"other words, for a judge":                      {[]string{"sh"}, constrainedRequest(t, false, words("Judge: everything that was done today")), false},
+		"20 bytes of the first words":                   {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+first[:20])), false},
+		"the first words of a chat, for a judge":        {nil, constrainedRequest(t, false, words("Judge: "+first)), false},
+		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
+		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
+		"the first words after 128 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, words(strings.Repeat("x", 128<<10)), words("Judge: "+first)), false},
+		"the first words after 127 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, words(strings.Repeat("x", 127<<10)), words("Judge: "+first)), true},
+		"a tool of the first turn only":                 {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+answerText)), true},
+		"a tool of the newest turn":                     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+answerText)), false},
+		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, words(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
 		old := k.tools
@@ -89,19 +90,19 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("%s after 200 conversations of %s: got known %v, the newest of the others %v, the oldest %v, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("one %s conversation, then 200 %s conversations: got known = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
 
-// A side call is recognised by the arguments of its calls as well.
-func TestQuotesOfCallsOfASideCall(t *testing.T) {
+// The next side request may also quote the arguments of the calls in the reply to a side request.
+func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
 	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
-	if _, ok := q.About(someone, wanting(t, true, words("Sort this: "+made)), begun); !ok {
-		t.Error("a request that quotes the arguments of a side call is not recognised as a side request")
+	if _, ok := q.About(someone, constrainedRequest(t, true, words("Sort this: "+made)), begun); !ok {
+		t.Error("About does not find the conversation by the arguments of a call")
 	}
 }
 
@@ -115,19 +116,19 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		reply.Complete = true
 		r.AddReply(&reply)
 	}
-	handed := []string{words("go"), calls(bigID), result(bigID, "ok")}
-	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, words("go")), calling(bigID))
+	handed := []string{words("go"), calls(randomID), result(randomID, "ok")}
+	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, words("go")), calling(randomID))
 	turn(agentRequest(t, "You work.", []string{"sh"}, handed...), wire.Reply{Text: "done"})
 	back := append(append([]string{}, handed...), answer("done"), words("and now"))
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		side bool
 	}{
-		"the one that worked":            {agentRequest(t, "You work.", []string{"sh"}, back...), false},
-		"the one that led":               {agentRequest(t, "You lead.", []string{"hand_over"}, back...), false},
-		"a third one":                    {agentRequest(t, "You judge.", []string{"hand_over"}, back...), true},
-		"the one that led, of its own":   {agentRequest(t, "You lead.", []string{"hand_over"}, words("another"), answer("ok"), words("x")), true},
-		"the one that led, without them": {agentRequest(t, "You lead.", nil, back...), true},
+		"the worker":                         {agentRequest(t, "You work.", []string{"sh"}, back...), false},
+		"the leader":                         {agentRequest(t, "You lead.", []string{"hand_over"}, back...), false},
+		"a third agent":                      {agentRequest(t, "You judge.", []string{"hand_over"}, back...), true},
+		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, words("another"), answer("ok"), words("x")), true},
+		"the leader without tools":           {agentRequest(t, "You lead.", nil, back...), true},
 	} {
 		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
 			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, k.side)
@@ -136,6 +137,6 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
 	again := append(append([]string{}, back...), answer("thanks"), words("more"))
 	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, again...), session.Claim{}, session.Signs{}); side {
-		t.Errorf("the session that worked must not continue: %s", reason)
+		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}
 }

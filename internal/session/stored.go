@@ -49,7 +49,7 @@ type Row struct {
 	Seen    time.Time
 	Closed  bool
 	StandIn bool // made while the store was unreachable; the row of the real session replaces this row, in any order of writing
-	Unit    bool // other sessions draw through the record; replicas that write the row at the same time merge with Merged
+	Unit    bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 
 	Exchanges int  // stored exchanges of a due session, where the store knows the number
@@ -120,7 +120,7 @@ type DeadLetter struct {
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
-	Tries    int       `json:"-"` // number of times that the entry was set aside
+	Tries    int       `json:"-"` // number of times that the session or exchange was marked
 }
 
 // Unsettled names a closed session with feedback or exchanges after its last settlement.
@@ -135,7 +135,7 @@ type Position struct {
 	ProvisionalRewards string // position of the newest provisional reward
 }
 
-// Erasure announces forgotten sessions to other replicas.
+// Erasure announces deleted sessions to other replicas.
 type Erasure struct {
 	Place  string // position of the announcement
 	Tenant string
@@ -143,7 +143,7 @@ type Erasure struct {
 	At     time.Time
 }
 
-// ErrPlace means that a position in a list was not made by the store.
+// ErrPlace means that a position in a list (ListRange.After) is not from a page of the store.
 var ErrPlace = errors.New("the position in the list is unknown; start at the top of the list")
 
 // ListRange selects a part of a list, newest first.

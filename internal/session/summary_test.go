@@ -11,7 +11,7 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
 
-// summarise makes a session ask for a summary of itself, and answers with text.
+// summarise sends a side request for a summary of the history, and replies with text.
 func (w *world) summarise(history []obj, text string) {
 	r := w.open(chat(w.t, with(history, user("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
@@ -40,14 +40,14 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w.other("the same words of another credential", a, other)
 }
 
-// The answer of a conversation is not its summary: a person may paste the answer anywhere.
+// The reply to a main request is no summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, user("sum up")), texts(recap))
 	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
 }
 
-// A line in each summary of an agent belongs to no conversation.
+// A heading that all summaries of an agent share ties a list to no session.
 func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	w := newWorld(t)
@@ -56,7 +56,7 @@ func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), user("and now?"))))
 }
 
-// Two sessions with equal summaries are not distinguished by the summary.
+// A summary that two sessions share ties a list to neither.
 func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	w := newWorld(t)
 	var first [2]Resolved
@@ -66,11 +66,11 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 		w.summarise(with(history, called(id, "{}"), result(id, "no")), recap)
 	}
 	r := w.open(chat(t, user(recap), assistantMessage("Understood."), user("and now?")))
-	w.other("the first", first[0], r)
-	w.other("the second", first[1], r)
+	w.other("the first session of the summary", first[0], r)
+	w.other("the second session of the summary", first[1], r)
 }
 
-// cut returns a message of cline in which a note replaces the history.
+// cut returns the first message of the agent cline, with the note that replaces the history.
 func cut(words string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
@@ -87,7 +87,8 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
 }
 
-// Of two sessions with equal first words, the list belongs to the session that was just refused, or to none.
+// Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
+// neither.
 func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	history := func(id string) []obj {
@@ -97,36 +98,36 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	b := w.request(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
 	w.other("two runs", a, b)
 	r := w.request(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
-	w.other("the first", a, r)
-	w.other("the second", b, r)
+	w.other("the first session without a failed request", a, r)
+	w.other("the second session without a failed request", b, r)
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
 		w.th.Ended(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.same("the session with a refused request", b, w.open(chat(t, cut("upgrade the parser"))))
+	w.same("the session with a failed request", b, w.open(chat(t, cut("upgrade the parser"))))
 }
 
 func TestSummaryKeysNeedLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
-	long := strings.Repeat("a line that is long enough to be nobody else's, no doubt\n", 3)
+	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
 	for _, c := range []struct {
 		name, text string
 		most, want int
 	}{
-		{"nothing", "", 8, 0},
+		{"empty text", "", 8, 0},
 		{"short lines", "a\nb\nFix the parser", 8, 0},
 		{"one long line", long[:len(long)/3], 8, 0},
 		{"each long line with the one before", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
 		{"one just long enough", strings.Repeat("x", summaryAlone), 8, 1},
 		{"one a byte too short", strings.Repeat("x", summaryAlone-1), 8, 0},
-		{"so many", strings.Repeat(long, 9), 2, 2},
-		{"one beyond what is read", strings.Repeat("\n", summaryBytes) + long, 8, 0},
+		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
+		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {
 		if got := len(summaryKeys(sc, c.text, c.most)); got != c.want {
-			t.Errorf("%s: %d keys, want %d", c.name, got, c.want)
+			t.Errorf("%s: got %d keys, want %d", c.name, got, c.want)
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {

@@ -9,8 +9,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolve finds the session of a request by the first rule that applies: the claimed name, the
-// continued reply, the echoes, a repeated first request. Otherwise the session is new.
+// Resolve finds the session of a request by the first rule that applies: a name that only one conversation uses, the
+// previous reply that the request names, ids and texts that the request sends back (echoes), a name that several
+// conversations may share, the first words of a cut history, a single message that grows, a retry of a first request.
+// Otherwise the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
 	r := Resolved{scope: sc, at: now}
 	if req == nil {

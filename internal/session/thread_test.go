@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// world is a threader with a clock and counted names.
+// world holds a threader, its clock, and the number of session names so far.
 type world struct {
 	t   *testing.T
 	th  *Threader
@@ -82,7 +82,7 @@ func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id
 // with returns the history and more messages.
 func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// request resolves a request and replies to it completely.
+// request resolves a request without a name, and ends the request with a complete reply.
 func (w *world) request(req *wire.Request, rep wire.Reply) Resolved {
 	r := w.open(req)
 	w.answer(r, rep)
@@ -116,7 +116,7 @@ func texts(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 func (w *world) same(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
-		w.t.Errorf("%s: two sessions, want one (%s by %s, %s by %s)", what, a.ID, a.Method, b.ID, b.Method)
+		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want one session", what, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *world) same(what string, a, b Resolved) {
 func (w *world) other(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
-		w.t.Errorf("%s: one session, want two (by %s, %s)", what, a.Method, b.Method)
+		w.t.Errorf("%s: got one session %s (by %s and by %s), want two sessions", what, a.ID, a.Method, b.Method)
 	}
 }
 
@@ -134,12 +134,12 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 		history := []obj{user("build it")}
 		first := w.request(chat(t, history...), calls(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
-			t.Errorf("got %+v, want a new session with a generated name", first)
+			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
 		}
 		for i := range 20 {
 			history = with(history, called(fmt.Sprintf(id, i), "{}"), result(fmt.Sprintf(id, i), "no"))
 			r := w.request(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
-			w.same("turn", first, r)
+			w.same(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
 			}
@@ -147,7 +147,7 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 	}
 }
 
-func TestThreadEqualAnswersToTwoTasks(t *testing.T) {
+func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, user("task A")), texts("Done."))
 	b := w.request(chat(t, user("task B")), texts("Done."))
@@ -164,8 +164,8 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w.answer(a, calls("call_1"))
 	w.answer(b, calls("call_1"))
 	c := w.request(req, calls("call_1")) // and one turn later
-	w.other("a third", a, c)
-	w.other("a third", b, c)
+	w.other("the first and the third agent", a, c)
+	w.other("the second and the third agent", b, c)
 
 	// All three requests are equal: each session gets one of the continuations.
 	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
@@ -174,7 +174,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 		seen[w.open(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
-		t.Errorf("three equal first requests were continued in %d sessions, want 3", len(seen))
+		t.Errorf("the next turns of three equal first requests got the sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 		history := []obj{user("build it")}
 		r := w.request(chat(t, history...), calls("call_1"))
 		for _, old := range runs {
-			w.other("another run", old, r)
+			w.other("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
@@ -196,7 +196,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 	}
 }
 
-func TestThreadRetryOfFirst(t *testing.T) {
+func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	req := chat(t, user("hello"))
 	a := w.open(req)
@@ -222,7 +222,7 @@ func TestThreadRetryOfFirst(t *testing.T) {
 	w.other("other words", d, w.open(chat(t, user("other"))))
 }
 
-func TestThreadRetryOfLaterTurn(t *testing.T) {
+func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	req := chat(t, user("go"))
 	a, b := w.open(req), w.open(req)
@@ -232,38 +232,38 @@ func TestThreadRetryOfLaterTurn(t *testing.T) {
 	x := w.open(next)
 	w.fail(x)
 	w.same("the retry of the failed request", x, w.open(next))
-	w.other("the other one", x, w.open(next))
+	w.other("another equal request", x, w.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
 	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
-	w.other("another tenant", a, w.with(Scope{Tenant: "other", Credential: 1}, next))
-	w.same("another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, next))
+	w.other("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
+	w.same("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
-// with resolves a request in another scope.
-func (w *world) with(sc Scope, req *wire.Request) Resolved {
+// openIn resolves a request without a name in another scope.
+func (w *world) openIn(sc Scope, req *wire.Request) Resolved {
 	return w.th.Resolve(sc, Claim{}, req, w.now, nil)
 }
 
-// Two agents with one task and a server that counts its calls: each keeps its session when both tokens
-// are refreshed, because the results of the calls differ.
+// Two agents with equal first words and equal counted call ids keep their sessions when both tokens are refreshed,
+// because the results of their calls differ.
 func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	w := newWorld(t)
-	list := func(mine string, turns int) *wire.Request {
+	list := func(output string, turns int) *wire.Request {
 		history := []obj{user("go")}
 		for n := range turns {
-			history = with(history, called(fmt.Sprint("call_", n), "{}"), result(fmt.Sprint("call_", n), fmt.Sprint(mine, n)))
+			history = with(history, called(fmt.Sprint("call_", n), "{}"), result(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
 		}
 		return chat(t, history...)
 	}
-	of := func(owner, issued int) Scope { return Scope{Tenant: "default", Credential: uint64(10*owner + issued)} }
+	scopeOf := func(owner, issued int) Scope { return Scope{Tenant: "default", Credential: uint64(10*owner + issued)} }
 	var sessions [2]Resolved
 	for turn := range 6 {
 		for owner := range sessions {
-			r := w.with(of(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
+			r := w.openIn(scopeOf(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
 			w.answer(r, calls(fmt.Sprint("call_", turn)))
 			if turn == 0 {
 				sessions[owner] = r
@@ -275,13 +275,13 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	w.other("the two agents", sessions[0], sessions[1])
 }
 
-// A client that shows an earlier state of a conversation with counted ids is another client.
+// An earlier state of a conversation with counted ids is another session under another credential.
 func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, user("go")), calls("call_0"))
 	past := chat(t, user("go"), called("call_0", "{}"), result("call_0", "x"))
 	w.same("the next turn", a, w.request(past, calls("call_1")))
-	w.other("the past of the session under another credential", a, w.with(Scope{Tenant: "default", Credential: 2}, past))
+	w.other("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
 }
 
 func TestThreadRetryWithANewCredential(t *testing.T) {
@@ -290,7 +290,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 	fresh := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
-	w.other("an equal request after another failure", failed, w.with(fresh, first))
+	w.other("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
 
 	w = newWorld(t)
 	one, two := w.open(first), w.open(first)
@@ -298,12 +298,12 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 		w.th.Refused(r)
 		w.fail(r)
 	}
-	a, b := w.with(fresh, first), w.with(fresh, first)
+	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
 	w.other("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
-		t.Errorf("the retries got %+v and %+v, want known sessions", a, b)
+		t.Errorf("the retries got %+v and %+v, want the sessions of the refused requests with their names", a, b)
 	}
-	w.other("a third one", a, w.with(fresh, first))
+	w.other("a third request after two refused requests", a, w.openIn(fresh, first))
 }
 
 func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
@@ -324,11 +324,11 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	front := []obj{user("2+2?"), assistantMessage("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
 	a := w.request(chat(t, with(front, user("3+3?"))...), texts("6"))
 	b := w.request(chat(t, with(front, user("4+4?"))...), texts("8"))
-	w.other("two questions behind the same examples", a, b)
+	w.other("two questions after the same examples", a, b)
 	w.same("next turn of the first session", a, w.open(chat(t, with(front, user("3+3?"), assistantMessage("6"), user("why?"))...)))
 }
 
-func TestThreadFewShotInParallel(t *testing.T) {
+func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	front := []obj{user("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
@@ -348,23 +348,23 @@ func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), user("on"))
 		w.same("a longer list", first, w.request(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.other("another end", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
+	w.other("an earlier state with other last words", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
 }
 
-func TestThreadMiddleOfAConversation(t *testing.T) {
+func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{user("go"), called(id, "{}"), result(id, "no")}
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
 	b := w.open(chat(t, with(history, user("still there?"))...))
-	w.same("an id that only a request has shown", a, b)
+	w.same("an id that only a request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("got method %s, want %s", b.Method, ByEcho)
 	}
 }
 
-func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
+func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
@@ -376,7 +376,7 @@ func TestThreadNameGoesBeforeTheEcho(t *testing.T) {
 	next := chat(t, user("go"), called(id, "{}"), result(id, "x"))
 	w.same("by echo, without the name", a, w.open(next))
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
-	w.other("a name goes before the echo", a, named)
+	w.other("another name, with a call id of the first session", a, named)
 	ours := w.request(chat(t, user("new")), texts("x"))
 	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
 	w.same("the name that precept gave, as Precept-Session", ours, byName)
@@ -390,22 +390,22 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
 	b := w.th.Resolve(w.sc, claim, req, w.now, nil)
-	w.same("the reply it continues", a, b)
+	w.same("the session of the previous response", a, b)
 	if b.Method != ByBody {
 		t.Errorf("got method %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
-	w.same("goes before conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.same("previous_response_id takes precedence over conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
 	c := w.th.Resolve(w.sc, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
-		t.Errorf("a request with an unknown reply got %+v, want the session conv by its body", c)
+		t.Errorf("a request with an unknown previous_response_id got %+v, want the session conv by its body", c)
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.same("goes before prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.same("previous_response_id takes precedence over prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
-	w.other("prompt_cache_key of an agent that names its sessions so goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.other("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 }
 
 // Conversations under a name that a whole application shares are separate sessions in each turn.
@@ -424,12 +424,12 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 			w := newWorld(t)
 			claim := Claim{Session: "my-app", Space: space, Method: ByBody}
 			lists := make([][]obj, 20)
-			first := make([]Resolved, 20)
+			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
-			for i := range lists { // all are under way at once
+			for i := range lists { // all requests are in progress at once
 				lists[i] = []obj{user(fmt.Sprint("task ", i/2))} // in pairs of equal words
-				first[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
-				seen[first[i].ID] = true
+				newest[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
 				t.Fatalf("%s, %s: 20 conversations got %d sessions, want 20", space, name, len(seen))
@@ -437,15 +437,15 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 			for turn := range 3 {
 				for i := range lists {
 					rep, more := reply(turn*100 + i)
-					w.answer(first[i], rep)
+					w.answer(newest[i], rep)
 					lists[i] = append(lists[i], more...)
 				}
 				for i := range lists {
 					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
-					if r.ID != first[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d got another session by %s, want the first", space, name, turn, i, r.Method)
+					if r.ID != newest[i].ID {
+						t.Errorf("%s, %s: turn %d of conversation %d got session %s by %s, want %s", space, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
-					first[i] = r
+					newest[i] = r
 				}
 			}
 		}
@@ -456,7 +456,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 func TestThreadSharedNameWithEqualWords(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
-	lists, first := make([][]obj, 6), make([]Resolved, 6)
+	lists, newest := make([][]obj, 6), make([]Resolved, 6)
 	for turn := range 3 {
 		seen := map[ID]bool{}
 		for i := range lists {
@@ -465,9 +465,9 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			}
 			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 			if turn > 0 {
-				w.same(fmt.Sprintf("conversation %d in turn %d", i, turn), first[i], r)
+				w.same(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
 			}
-			first[i], seen[r.ID] = r, true
+			newest[i], seen[r.ID] = r, true
 			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
 			w.answer(r, calls(id))
 			lists[i] = append(lists[i], called(id, "{}"), result(id, "x"))
@@ -490,9 +490,9 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	list := []obj{user("with context 1: hello"), assistantMessage("hi"), user("more")}
 	w.same("next turn", a, request(list...))
 	w.answer(a, texts("ok"))
-	w.same("a window over it", a, request(user("more"), assistantMessage("ok"), user("still")))
+	w.same("a list truncated at the front", a, request(user("more"), assistantMessage("ok"), user("still")))
 	w.answer(a, texts("yes"))
-	w.same("its first words rewritten", a, request(user("with context 2: hello"), assistantMessage("hi"), user("more"), assistantMessage("ok"), user("still"), assistantMessage("yes"), user("end")))
+	w.same("a list with rewritten first words", a, request(user("with context 2: hello"), assistantMessage("hi"), user("more"), assistantMessage("ok"), user("still"), assistantMessage("yes"), user("end")))
 	if a.Name != "chat-1" {
 		t.Errorf(`got %+v, want Name = "chat-1"`, a)
 	}
@@ -515,7 +515,7 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys)
 	w.same("found in the store", a, b)
 	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
-		t.Errorf("the store was asked %d times, want once; got %+v, want the stored session by echo", asked, b)
+		t.Errorf("the store was asked %d times and the request got %+v, want once and the stored session by echo", asked, b)
 	}
 	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
 	if asked != 1 {
@@ -527,7 +527,7 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 	}
 }
 
-func TestThreadEchoesToStore(t *testing.T) {
+func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
 	r := w.open(chat(t, user("go")))
@@ -544,7 +544,7 @@ func TestThreadEchoesToStore(t *testing.T) {
 	}
 }
 
-func TestThreadItemReference(t *testing.T) {
+func TestThreadItemReferenceFindsItsSession(t *testing.T) {
 	w := newWorld(t)
 	a := w.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
 	w.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
@@ -554,11 +554,11 @@ func TestThreadItemReference(t *testing.T) {
 	w.same("by item id", a, w.open(next))
 }
 
-func TestThreadWithoutBody(t *testing.T) {
+func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
 	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
-	w.other("nothing known of either", a, b)
+	w.other("two requests without a body", a, b)
 	w.th.Ended(a, false, w.now)
 }
 
@@ -569,17 +569,18 @@ func TestThreadIsBounded(t *testing.T) {
 		w.request(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
 	if n := len(w.th.heads.sessions.values); n > 100 {
-		t.Errorf("got %d heads, want at most 100", n)
+		t.Errorf("got %d sessions in memory, want at most 100", n)
 	}
 	if n := len(w.th.heads.starts.values); n > 100 {
-		t.Errorf("got %d starts, want at most 100", n)
+		t.Errorf("got %d different first requests in memory, want at most 100", n)
 	}
 	if n := len(w.th.index.last); n > 640 {
-		t.Errorf("got %d echoes, want at most 640", n)
+		t.Errorf("got %d echo keys in memory, want at most 640", n)
 	}
 }
 
-func TestConcurrentRequestsAreThreaded(t *testing.T) {
+// The test has no assertion: the race detector finds unguarded state.
+func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)
 	for g := range 8 {
@@ -636,7 +637,7 @@ func BenchmarkResolve(b *testing.B) {
 				b.Fatal(err)
 			}
 			if got := th.Resolve(sc, Claim{}, req, noon, nil); got.ID != r.ID {
-				b.Fatal("the turn got another session")
+				b.Fatalf("the turn got session %s by %s, want %s", got.ID, got.Method, r.ID)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 // Some agents send one message per request that holds the task and the whole history: an agent on a
 // completions API, or a chat whose history is formatted by a template. The answers are not items of
 // the list. A transcript recognises such a conversation by its text: the next text equals the
-// previous text with an insertion near its end, and the insertion begins with the answer.
+// previous text with an insertion near its end, and the insertion contains the first line of the answer.
 
 // transcript is the newest state of a conversation whose requests have a single growing message.
 type transcript struct {
@@ -41,7 +41,7 @@ const (
 	transcriptSeams      = 4
 	transcriptHead       = 128     // bytes of the first line that enter the key
 	answerLines          = 4       // stored lines per answer
-	answerLine           = 80      // maximum bytes per stored line
+	maxAnswerLine        = 80      // maximum bytes per stored line
 	minAnswerLine        = 12      // minimum bytes of a stored line
 	maxComparedBytes     = 8 << 20 // maximum bytes that a request compares, in addition to twice the size of the request
 )
@@ -195,7 +195,7 @@ func (s *transcripts) addAnswer(r *Resolved, answer string) {
 		x.answer, x.waits = nil, false
 		for line := range strings.SplitSeq(answer[:min(len(answer), 4<<10)], "\n") {
 			if line = strings.TrimSpace(line); len(line) >= minAnswerLine && len(x.answer) < answerLines {
-				x.answer = append(x.answer, strings.Clone(line[:min(len(line), answerLine)]))
+				x.answer = append(x.answer, strings.Clone(line[:min(len(line), maxAnswerLine)]))
 			}
 		}
 	}

@@ -33,21 +33,21 @@ func templates() map[string]template {
 	}
 }
 
-// grows plays conversations in turn, and returns the sessions of their requests.
-func (w *world) grows(write template, tasks []string, answer func(task, step int) string) (names []map[ID]int) {
+// grows plays conversations in turn, and returns the number of requests by session for each conversation.
+func (w *world) grows(write template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
-	names = make([]map[ID]int, len(tasks))
+	requests = make([]map[ID]int, len(tasks))
 	for step := range 4 {
 		for i, task := range tasks {
 			if step == 0 {
-				names[i] = map[ID]int{}
+				requests[i] = map[ID]int{}
 			}
 			r := w.request(chat(w.t, user(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
-			names[i][r.ID]++
+			requests[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}
 	}
-	return names
+	return requests
 }
 
 // A conversation whose requests are one growing message each is one session, next to others with the same template.
@@ -58,10 +58,10 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 			tasks := []string{"build the shop", "build the mill", "build the shop"}
 			got := w.grows(write, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
 			seen := map[ID]bool{}
-			for i, names := range got {
-				for id := range names {
-					if len(names) != 1 || seen[id] {
-						t.Fatalf("conversation %d got the sessions %v, want one of its own; all: %v", i, names, got)
+			for i, requests := range got {
+				for id := range requests {
+					if len(requests) != 1 || seen[id] {
+						t.Fatalf("conversation %d got the sessions %v, want one session without other conversations; all: %v", i, requests, got)
 					}
 					seen[id] = true
 				}
@@ -70,7 +70,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 	}
 }
 
-// A repeated request and its successors belong to the session; a failed request waits for its retry.
+// A request that failed, its retry and the next turn belong to the session.
 func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	first := w.request(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
@@ -81,7 +81,7 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	third := w.request(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, again, third} {
 		if r.ID != first.ID {
-			t.Errorf("request %d got another session", i+2)
+			t.Errorf("request %d got session %s by %s, want %s", i+2, r.ID, r.Method, first.ID)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	}
 }
 
-// Equal growing messages are in doubt, and are never more sessions than conversations.
+// Two equal growing messages continue one of the two sessions each, in doubt.
 func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
@@ -112,26 +112,26 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	list := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("%v and %v continue as %v and %v, in doubt of %v, want one each, in doubt of both", a.ID, b.ID, c.ID, d.ID, c.Doubt)
+		t.Errorf("got sessions %v and %v, the first in doubt between %v, want %v and %v in any order, in doubt between both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
 	}
 }
 
-// Prompts with a common template, and prompts that use an answer elsewhere, are no conversation.
+// Prompts with a common template are separate sessions, also if a prompt quotes the answer to an earlier prompt.
 func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{
-		"another text":         "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
-		"the answer, checked":  "Check the translation.\n\nText: The shop is closed.\n" + answer + "\nIs it right?",
-		"the text and a word":  "Translate the text.\n\nText: The shop is closed. Now.",
-		"the same text anew":   "Translate the text.\n\nText: The shop is closed.",
-		"the answer, without":  answer,
-		"the answer in front":  "Translate the text.\n\n" + answer + "\nText: The mill is open.",
-		"another rule, and it": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
+		"another text":                        "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
+		"the answer, checked":                 "Check the translation.\n\nText: The shop is closed.\n" + answer + "\nIs it right?",
+		"the text and a word":                 "Translate the text.\n\nText: The shop is closed. Now.",
+		"the same text again":                 "Translate the text.\n\nText: The shop is closed.",
+		"the answer alone":                    answer,
+		"the answer before another text":      "Translate the text.\n\n" + answer + "\nText: The mill is open.",
+		"another instruction, and the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
 		w := newWorld(t)
 		first := w.request(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := w.open(chat(t, user(next))); r.ID == first.ID {
-			t.Errorf("%s: the prompt joined the session of an equal template, want a new session", name)
+			t.Errorf("%s: the prompt joined the session of the first prompt, want a new session", name)
 		}
 	}
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// fifty starts n conversations at once, with the same words, and answers each.
-func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
+// startTwins starts n conversations at once, with equal first words, and answers each with one call.
+func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
 	first := chat(w.t, user("build it"))
 	all := make([]Resolved, n)
@@ -33,7 +33,7 @@ func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
 // doubt.
 func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 	w := newWorld(t)
-	all := w.fifty(100, func(int) (string, string) { return "call_1", "{}" })
+	all := w.startTwins(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{user("build it")}
 	for turn := 1; turn <= 3; turn++ {
 		id := fmt.Sprintf("call_%d", turn)
@@ -63,7 +63,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
-	all := w.fifty(50, func(i int) (string, string) { return "call_1", args(i) })
+	all := w.startTwins(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, user("build it"), called("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), result("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
@@ -75,7 +75,7 @@ func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 // A result comes from the client: the first request with the result is ambiguous, and each later request is not.
 func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	w := newWorld(t)
-	all := w.fifty(50, func(int) (string, string) { return "functions.bash:0", "{}" })
+	all := w.startTwins(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
 		return []obj{user("build it"), called("functions.bash:0", "{}"), result("functions.bash:0", fmt.Sprint("found ", i))}
 	}
@@ -103,7 +103,7 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	w := newWorld(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
-	all := w.fifty(100, func(i int) (string, string) { return id(i), "{}" })
+	all := w.startTwins(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, user("build it"), called(id(i), "{}"), result(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
@@ -120,7 +120,7 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	first := chat(t, user("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
-	w.same("the failed start", b, w.th.Resolve(w.sc, again, first, w.now, nil))
+	w.same("the failed first request", b, w.th.Resolve(w.sc, again, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		w.answer(r, calls("call_1"))
 	}
@@ -129,7 +129,7 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w.fail(failed)
 	r := w.th.Resolve(w.sc, again, next, w.now, nil)
 	w.same("the failed turn", failed, r)
-	w.other("the one that waits", waiting, r)
+	w.other("the request in progress", waiting, r)
 }
 
 // Of two sessions with equal histories, the recently used one continues, not the one that has been idle for
@@ -150,18 +150,18 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	}
 }
 
-// Ten sessions with equal histories and five branches: no branch takes a session with another history.
+// Eleven sessions have equal histories. Fifteen requests with this history join no session with another history.
 func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
-	all := w.fifty(20, func(i int) (string, string) { return "call_1", args(i) })
+	all := w.startTwins(20, func(i int) (string, string) { return "call_1", args(i) })
 	nextTurn := func(i int) *wire.Request {
 		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
 	}
-	for range 15 { // ten equal conversations; the other five are branches
+	for range 15 { // eleven continue a session; the other four are branches
 		r := w.request(nextTurn(0), calls("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
-			t.Fatalf("the branch joined conversation %d, want none above 10", at)
+			t.Fatalf("the request joined conversation %d, want a conversation up to 10 or a new session", at)
 		}
 	}
 	for i := 11; i < 20; i++ {

@@ -13,7 +13,7 @@ import (
 // ByRun is the method of the record of a run, which is not a conversation.
 const ByRun Method = "run"
 
-// NewRun returns the record of a run. All sessions of the run draw through this record.
+// NewRun returns the record of a run. All sessions of the run use the coins and picks of this record.
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
 	return &Record{
@@ -32,7 +32,7 @@ func (r *Record) UnitID() (ID, bool) {
 	return ParseID(r.Unit.ID)
 }
 
-// Shared reports whether other sessions draw through the record. The caller locks the record.
+// Shared reports whether other sessions use the coins and picks of the record. The caller locks the record.
 func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
 // AddMember makes the session of rec a member of the unit r. Lock r. No other goroutine may hold

@@ -28,7 +28,7 @@ func TestUnitCounts(t *testing.T) {
 	run.Spend(wire.Usage{Input: 10, Cached: 4})
 	run.Spend(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, usage 10/4 and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
+		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
@@ -44,7 +44,7 @@ func TestUnitCounts(t *testing.T) {
 		t.Errorf("got id %v, ok %v, want ok = true and id = %v", id, ok, above.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
-		t.Error("a session outside of a run has a unit")
+		t.Error("a session without a unit has a UnitID, want none")
 	}
 	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf(`got %+v, want Unit = %v, MemberNo = 1, Name = "one" and empty Run`, m, above.Identity.ID)
@@ -54,7 +54,7 @@ func TestUnitCounts(t *testing.T) {
 	}
 }
 
-// Replicas overwrite the row of a unit: nothing of either row is lost in any order.
+// Merged keeps the picks and the largest numbers of both rows of a unit, in any order.
 func TestMergedUnitsLoseNothing(t *testing.T) {
 	earlier, later := runOf("ci-1", begun), runOf("ci-1", begun.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
@@ -79,21 +79,21 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
 		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
-			t.Errorf(`got %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a", x = true and y = true`, rec)
+			t.Errorf(`got %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a" and the picks x and y`, rec)
 		}
 	}
 }
 
 // Merged returns the record, not the stand-in made while the store was unavailable, in any order.
 func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
-	sure, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
-	sure.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
-	a, _ := rowOf(t, sure)
+	stored, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
+	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
+	a, _ := rowOf(t, stored)
 	b, _ := rowOf(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("got %+v, error %v, want no error, StandIn = false and string(Data) = %q", got, err, string(a.Data))
+			t.Errorf("got %+v, error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
@@ -117,7 +117,7 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunKey("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
-	const members = 600 // the members 257 to 512 are evicted
+	const members = 600 // the members 257 to 512 are deleted
 	want := 0
 	for number := 1; number <= members; number++ {
 		if number <= 256 || number > 512 {
@@ -135,17 +135,17 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	of := &session.Member{ID: unit, Members: members}
 	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
-		t.Errorf("got error %v, %d members in %d calls, want %d members in 2 calls", err, len(seen), calls, want)
+		t.Errorf("got error %v, %d members in %d calls of use, want %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.asked) != 3 || f.asked[2] != members-512 {
-		t.Errorf("got calls with %v members, want 3 calls, the last with %d", f.asked, members-512)
+		t.Errorf("got look-ups of %v keys, want 3 look-ups, the last of %d keys", f.asked, members-512)
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("got %v, want error stop", err)
+		t.Errorf("error of use: got %v, want error stop", err)
 	}
 	f.err = stop
 	if err := session.EachMember(t.Context(), f, "default", of, use); !errors.Is(err, stop) {
-		t.Errorf("got %v, want error stop", err)
+		t.Errorf("error of the look-up: got %v, want error stop", err)
 	}
 }

@@ -54,8 +54,7 @@ func TestDecodeReadsVersion1(t *testing.T) {
 	}
 }
 
-// The file has a value for every key of version 1, and every field of a record comes from a key: a
-// key that the tables forget would show in TestDecodeReadsVersion1.
+// The file has every key of the tables, and the tables have every key of the file.
 func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
@@ -74,9 +73,8 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	}
 }
 
-// A program of version 1 must not take a record of today for a record without turns: the program
-// would write that over the real one. The program expects a text under the key "unit", fails, and
-// treats the session as unknown.
+// A program of version 1 must fail to decode a record of today: an empty record would overwrite the stored record. The
+// program expects a string under the key "unit", fails, and treats the session as unknown.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -88,7 +86,7 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 			Unit   string `json:"unit"`
 		}
 		if err := json.Unmarshal(data, &version1); err == nil {
-			t.Errorf("%s: the reader of version 1 accepted %s", name, data)
+			t.Errorf("%s: the fields of version 1 accepted %s, want an error", name, data)
 		}
 	}
 }
@@ -120,7 +118,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Documents lack the fields of this process alone.
+		// A document lacks the fields that belong to this process, and Decode sets Kept.
 		want.OptOut.Asked, want.OptOut.Unjudged, want.OptOut.Kept, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/work"
 )
 
-// maxWork is the maximum number of works in a record. A new work removes the oldest.
+// maxWork is the maximum number of entries in Thread.Work. A new entry removes the oldest.
 const maxWork = 64
 
 // MaxEchoSessions is the maximum number of sessions that a store keeps for an echo key: the newest

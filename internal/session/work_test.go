@@ -39,7 +39,7 @@ func TestRecordShowsItsWork(t *testing.T) {
 		{branchOf("fix/z", ""), false},
 	} {
 		if _, got := r.MatchWork(k.ref); got != k.want {
-			t.Errorf("%v: got %v, want %v", k.ref, got, k.want)
+			t.Errorf("reference %v: got MatchWork = %v, want %v", k.ref, got, k.want)
 		}
 	}
 	r = recordOf("local")
@@ -62,7 +62,7 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"3f2a9c1": true, "4f2a9c1": false, "jane": false, "acme": false} {
 		if got := strings.Contains(string(row.Data), text); got != want {
-			t.Errorf("%s in the row: got %v, want %v", text, got, want)
+			t.Errorf("row contains %q = %v, want %v", text, got, want)
 		}
 	}
 	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
