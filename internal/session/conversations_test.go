@@ -100,8 +100,8 @@ func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	return rapid.SampledFrom(some).Draw(o.T, "who")
 }
 
-// Concurrent conversations of one credential, some with equal first words, are one session each in all turns, through failed
-// requests, edited or shortened histories, and restarts.
+// Concurrent conversations of one credential, some with equal first words, are one session each in all turns, through
+// failed requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}

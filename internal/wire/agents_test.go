@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Calls between tags in the forms of models, and similar texts.
+// tagCall reads calls in the text forms of models, and no call in similar texts.
 func TestTagCallForms(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
@@ -27,12 +27,12 @@ func TestTagCallForms(t *testing.T) {
 			c = Call{}
 		}
 		if c != want {
-			t.Errorf("%.80q is %+v, want %+v", text, c, want)
+			t.Errorf("%.80q: got call %+v, want %+v", text, c, want)
 		}
 	}
 }
 
-// The words of a person in similar forms are no results.
+// readReport reads the results of agents, and no words of a person in a similar form.
 func TestTagReportIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
@@ -50,12 +50,12 @@ func TestTagReportIgnoresWordsOfAPerson(t *testing.T) {
 		"<tool_response":                                                                "",
 	} {
 		if rep, _ := readReport(text); rep.text != want {
-			t.Errorf("%q reads as %q, want %q", text, rep.text, want)
+			t.Errorf("%q: got result %q, want %q", text, rep.text, want)
 		}
 	}
 }
 
-// Qwen-Agent names the call of a result by the field "id".
+// A result of Qwen-Agent has the id of its call in the member "id". An id of no earlier call is the id of the message.
 func TestResultNamedByID(t *testing.T) {
 	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -63,7 +63,7 @@ func TestResultNamedByID(t *testing.T) {
 		{"role":"function","name":"g","id":"msg_1","content":"y"}]}`)
 	for i, want := range map[int]string{2: "call_0a1b2c3d4e5f", 3: "g"} {
 		if got := r.Item(i).Results[0].CallID; got != want {
-			t.Errorf("item %d answers %q, want %q", i, got, want)
+			t.Errorf("result in item %d: got call id %q, want %q", i, got, want)
 		}
 	}
 }
@@ -73,16 +73,16 @@ func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if EchoText(callText) != EchoText(back) {
-		t.Error("a call rewritten by the agent has another key than the reply")
+		t.Errorf("got key %s of the reply and %s of the rewritten answer, want equal keys", EchoText(callText), EchoText(back))
 	}
 	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
 		if EchoText(callText) == EchoText(other) {
-			t.Errorf("%q has the key of %q, want another key", other, callText)
+			t.Errorf("%q: got the key of %q, want another key", other, callText)
 		}
 	}
 }
 
-// An answer of ten thousand calls takes memory in proportion to its length.
+// The parse of an answer with 20,000 calls takes memory in proportion to the length of the answer.
 func TestTagCallsAreLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats
@@ -93,16 +93,16 @@ func TestTagCallsAreLinear(t *testing.T) {
 		t.Errorf("%d bytes were allocated for a text of %d, want at most 100 times the length", took, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
-		t.Errorf("arguments of %d bytes, want %d", len(c.Args), want)
+		t.Errorf("got arguments of %d bytes, want %d", len(c.Args), want)
 	}
 }
 
-// Each row of the table is selected by its marks: no row above hides the row.
+// profileOf finds each profile by its marks: no earlier profile has a beginning of the mark.
 func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]
 		if p.agent == "" || (len(p.marks) == 0) == (p.readSteps == nil) || (p.readSteps == nil) != (p.kind == "") {
-			t.Errorf("row %d is incomplete, want an agent and either marks or a growing kind: %+v", i, p)
+			t.Errorf("profile %d is %+v, want an agent, and either marks or readSteps with a kind", i, p)
 		}
 		for _, mark := range p.marks {
 			if got := profileOf(mark + " x"); !p.exact && got != p {

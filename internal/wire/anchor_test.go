@@ -27,7 +27,7 @@ func TestAnchorsOfWords(t *testing.T) {
 	r := chatOf(t, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
-		t.Fatalf("the anchors are %+v, %+v and %+v; want the numbers 0, 1 and 2", first, second, third)
+		t.Fatalf("got anchors %+v, %+v and %+v, want Nth = 0, 1 and 2", first, second, third)
 	}
 	for _, c := range []struct {
 		name   string
@@ -35,19 +35,19 @@ func TestAnchorsOfWords(t *testing.T) {
 		anchor Anchor
 		want   int // -1: gone
 	}{
-		{"as it was", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 5},
+		{"the same list", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 5},
 		{"one more turn", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes, answerItem, go1}, second, 5},
-		{"a system message more", []string{sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 6},
-		{"moved onto its neighbour", []string{sys, sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, first, 5},
-		{"neighbour moved onto it", []string{go1, yes, answerItem, yes, answerItem, yes}, second, 3},
-		{"the first has gone", []string{sys, yes, answerItem, yes}, third, -1},
-		{"shorter than the hint", []string{go1}, first, -1},
-		{"gone", []string{sys, go1, answerItem}, first, -1},
+		{"one more system message", []string{sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 6},
+		{"moved to the old index of the second equal message", []string{sys, sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, first, 5},
+		{"third equal message at the old index", []string{go1, yes, answerItem, yes, answerItem, yes}, second, 3},
+		{"one of the earlier equal messages removed", []string{sys, yes, answerItem, yes}, third, -1},
+		{"list shorter than the old index", []string{go1}, first, -1},
+		{"message removed", []string{sys, go1, answerItem}, first, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != -1) {
-				t.Errorf("found at %d, %d, %v; want %d", item, block, ok, c.want)
+				t.Errorf("got item %d, block %d, found %v, want item %d (-1: not found), block -1", item, block, ok, c.want)
 			}
 		})
 	}
@@ -56,11 +56,11 @@ func TestAnchorsOfWords(t *testing.T) {
 func TestAnchorsOfResults(t *testing.T) {
 	r := chatOf(t, go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
-		t.Errorf("got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
+		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
 	again := r.AnchorAt(6, "a")
 	if again.Nth != 1 {
-		t.Errorf("got %+v, want Nth = 1", again)
+		t.Errorf("anchor of the second result of the call: got %+v, want Nth = 1", again)
 	}
 	for _, c := range []struct {
 		name   string
@@ -68,17 +68,17 @@ func TestAnchorsOfResults(t *testing.T) {
 		anchor Anchor
 		want   int
 	}{
-		{"as it was", []string{go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
-		{"moved", []string{sys, go1, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
-		{"gone", []string{go1, answerItem, tool("b")}, again, -1},
-		{"a server that counts anew", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
+		{"the same list", []string{go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
+		{"another index", []string{sys, go1, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
+		{"result removed", []string{go1, answerItem, tool("b")}, again, -1},
+		{"another result of the call at the old index", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
-		{"no text", []string{go1, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
+		{"a number as content", []string{go1, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
-				t.Errorf("found at %d, %d, %v; want %d", item, block, ok, c.want)
+				t.Errorf("got item %d, block %d, found %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestAnchorsInBlocks(t *testing.T) {
 		t.Errorf("the words: got item %d, block %d, found %v, anchor %+v, want 1, -1, true and Nth = 0", item, block, ok, words)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
-		t.Error("Find found an anchor of an absent call")
+		t.Error("anchor of an absent call: got found = true, want false")
 	}
 }
 
@@ -105,7 +105,7 @@ func TestAnchorOfTheSystemPrompt(t *testing.T) {
 	}
 	closed := must(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
-		t.Error("Find found the anchor in a system prompt that is a number")
+		t.Error("anchor of a system prompt that is a number: got found = true, want false")
 	}
 }
 
@@ -139,11 +139,11 @@ func TestEchoKeysOfItems(t *testing.T) {
 		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + EchoText("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
-		{"served", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
+		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
+				t.Errorf("got keys %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -45,8 +45,8 @@ func conversation(d Dialect, size int) []byte {
 		system, strings.TrimSuffix(tools, ","), d.listKey(), strings.Join(items, ","))
 }
 
-// sizes runs a benchmark on a conversation of 1, 32 and 256 KiB in each dialect.
-func sizes(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
+// forEachSize runs a benchmark on a conversation of 1, 32 and 256 KiB in each dialect.
+func forEachSize(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 	b.Helper()
 	for _, d := range []Dialect{Chat, Responses, Messages} {
 		for _, kib := range []int{1, 32, 256} {
@@ -61,7 +61,7 @@ func sizes(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
 		for b.Loop() {
 			if _, err := Parse(d, body); err != nil {
@@ -73,7 +73,7 @@ func BenchmarkParse(b *testing.B) {
 
 // BenchmarkTurn does the work of a proxy on a request in the middle of a session.
 func BenchmarkTurn(b *testing.B) {
-	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
 		r, err := Parse(d, body)
 		if err != nil {
@@ -101,7 +101,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 func BenchmarkSplice(b *testing.B) {
-	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
 		r, err := Parse(d, body)
 		if err != nil {
@@ -215,7 +215,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 
 // BenchmarkParseWithGJSON is BenchmarkParse with the library; decision 25 has the figures.
 func BenchmarkParseWithGJSON(b *testing.B) {
-	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
 		want, err := Parse(d, body)
 		if err != nil {

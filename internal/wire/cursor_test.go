@@ -53,11 +53,11 @@ func TestEscapedRoundTrips(t *testing.T) {
 			t.Fatalf("%q is not JSON", raw)
 		}
 		if got := text(raw, span{0, len(raw)}); got != s {
-			t.Fatalf("got %q, want %q", got, s)
+			t.Fatalf("text(%s) = %q, want %q", raw, got, s)
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
-		t.Errorf("the escaped text is %s, want only the escapes that JSON needs", got)
+		t.Errorf("got escaped text %s, want only the escapes that JSON requires", got)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("got %q %q\nwant %q %q", names, values, wantNames, wantValues)
+		t.Errorf("got names %q, values %q\nwant names %q, values %q", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText cuts the bytes of a text out of the passages of a body, at its first place in each.
+// cutText cuts the first occurrence of a text out of each passage (see Head) of a body.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -67,7 +67,8 @@ func restore(body, out []byte, cuts []Cut) []byte {
 	return append(back, out...)
 }
 
-// checkCut cuts a range of one passage, and checks the result against the definition.
+// checkCut cuts a range of the text out of one passage (see Head). The cut body must be JSON, hold the passage without
+// the range, and with the cut bytes be the original body.
 func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
@@ -94,17 +95,17 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		t.Fatalf("the cut body is not JSON: %s", out)
 	}
 	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
-		t.Fatalf("the restored body is %s, want %s", back, r.Body)
+		t.Fatalf("got restored body %s, want %s", back, r.Body)
 	}
 	want := p.Text[:from] + p.Text[to:]
 	again, err := Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("the cut body is not understood: %v: %s", err, out)
+		t.Fatalf("Parse of the cut body: got error %v, body %s, want no error", err, out)
 	}
 	texts := again.Head()
 	if want == "" { // an empty passage is no passage
 		if len(texts) != len(head)-1 {
-			t.Fatalf("%d passages, want %d", len(texts), len(head)-1)
+			t.Fatalf("got %d passages, want %d", len(texts), len(head)-1)
 		}
 		return cuts
 	}
@@ -112,7 +113,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		return cuts // two halves of a character may meet where the text between them was
 	}
 	if got := texts[which%len(head)].Text; got != want {
-		t.Fatalf("the passage is %q, want %q", got, want)
+		t.Fatalf("got passage %q, want %q", got, want)
 	}
 	return cuts
 }

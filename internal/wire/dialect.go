@@ -87,7 +87,7 @@ func roleOf(name string) Role {
 	return RoleOther
 }
 
-// Uninspected is the error of Parse and Decode: the body is forwarded unchanged, and
+// Uninspected is the error of Parse for a body that precept does not understand. The body is forwarded unchanged, and
 // precept_uninspected_total{reason} counts the request.
 type Uninspected struct{ Reason label.Reason }
 

@@ -41,7 +41,7 @@ func TestErrorBody(t *testing.T) {
 			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
-			t.Errorf("the error body does not have the shape of dialect %s: %s", d, body)
+			t.Errorf("%s: got %s, want the type error only for the Messages API, and the code service_unavailable only for the others", d, body)
 		}
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
@@ -92,14 +92,14 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("%s: got %v, want no error and %q", encoding, err, plain)
+			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the text", encoding, len(got), err, len(plain))
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
-				t.Errorf("%s: a truncated body decodes without an error", encoding)
+				t.Errorf("%s: truncated body: got no error, want an error", encoding)
 			}
 			if _, err := decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); err == nil {
-				t.Errorf("%s: an uncompressed body decodes without an error", encoding)
+				t.Errorf("%s: uncompressed body: got no error, want an error", encoding)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestDecodeEncodings(t *testing.T) {
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
 		if _, err := decode(encoding, plain, 1<<20); err == nil {
-			t.Errorf("decode accepted the unknown encoding %s", encoding)
+			t.Errorf("uncompressed body as %q: got no error, want an error", encoding)
 		}
 	}
 }

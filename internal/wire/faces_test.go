@@ -43,14 +43,14 @@ func TestRolesOfResponsesItems(t *testing.T) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: got role %d, the new items begin at %d, want role %d", kind, r.Role(1), r.New(), role)
+				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for output of the model", kind, r.Role(1), r.New(), role)
 			}
 		}
 	}
 }
 
-// Calls of the Responses API are complete before their items, also in a stream that is cut after
-// the calls; pieces after the whole call change nothing.
+// The arguments of a call are read from their pieces, and from the event with all arguments, also in a stream that ends
+// before the event of the whole item. Pieces after the whole item change nothing.
 func TestCallsOfACutStream(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -59,14 +59,14 @@ func TestCallsOfACutStream(t *testing.T) {
 	custom := event("response.output_item.added", `,"item":{"type":"custom_tool_call","id":"ct","call_id":"c1","name":"sh","input":""}`)
 	for name, k := range map[string]struct{ stream, want string }{
 		"pieces of arguments": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
-		"the arguments, whole": {
+		"pieces, then all arguments": {
 			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
 			`{"a":2}`,
 		},
 		"pieces of an input":           {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
-		"the input, whole":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
-		"whole, and no text":           {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
-		"pieces behind the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
+		"all of an input":              {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
+		"arguments that are no string": {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
+		"pieces after the whole item":  {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
 	} {
 		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
 		_, _ = io.WriteString(r, k.stream)
@@ -85,12 +85,12 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 		d          wire.Dialect
 		body, want string
 	}{
-		"none":               {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
-		"chat":               {wire.Chat, `{"messages":[{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"}]},{"role":"user","content":"u"},{"role":"system","content":"late"}]}`, "one\ntwo"},
-		"an empty one first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
-		"instructions":       {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
-		"system as parts":    {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
-		"our own block":      {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
+		"none":                   {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
+		"chat":                   {wire.Chat, `{"messages":[{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"}]},{"role":"user","content":"u"},{"role":"system","content":"late"}]}`, "one\ntwo"},
+		"an empty message first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
+		"instructions":           {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"system as parts":        {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
+		"a block of precept":     {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
 		if got := parsed(t, k.d, k.body).SystemText(); got != k.want {
 			t.Errorf("%s: got %q, want %q", name, got, k.want)
@@ -109,10 +109,10 @@ func TestAppendString(t *testing.T) {
 		var ours, theirs string
 		written := wire.AppendString(nil, s)
 		if err := json.Unmarshal(written, &ours); err != nil || !utf8.Valid(written) {
-			t.Fatalf("%q: got written %q, error %v, want no error and utf8.Valid(written) = true", s, written, err)
+			t.Fatalf("text %q: got %q, error %v, want JSON in valid UTF-8", s, written, err)
 		}
 		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
-			t.Fatalf("%q: got %q, want %q (%v)", s, ours, theirs, err)
+			t.Fatalf("text %q: got %q after decoding, want %q as encoding/json (error %v)", s, ours, theirs, err)
 		}
 	})
 }
@@ -174,14 +174,14 @@ func TestDecodeEncodings(t *testing.T) {
 		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
 	} {
 		if got := read(encoding, body); got != text {
-			t.Errorf("%q: got %s, want %q", encoding, got, text)
+			t.Errorf("encoding %q: got %s, want %q", encoding, got, text)
 		}
 	}
 	for encoding, body := range map[string][]byte{
 		"gzip": gzipped[:len(gzipped)-9], "br": brotlied[:len(brotlied)-2], "zstd": zstded[:len(zstded)-2], "deflate": []byte(text), "gzip, br": gzipped,
 	} {
 		if got := read(encoding, body); !strings.HasPrefix(got, "no: ") {
-			t.Errorf(`%q: got %s, want a text with the prefix "no: "`, encoding, got)
+			t.Errorf("encoding %q: got %s, want an error", encoding, got)
 		}
 	}
 }
@@ -195,12 +195,12 @@ func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 		"before an image, text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
 		"of two texts":          {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
 		"an image alone":        {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
-		"nothing":               {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
+		"an empty array":        {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
 	} {
 		const before, behind = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
 		out, err := parsed(t, wire.Responses, before+k.list+behind).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
 		if err != nil || string(out) != before+k.want+behind {
-			t.Errorf("%s: got out %s, error %v, want no error and string(out) = %q", name, out, err, before+k.want+behind)
+			t.Errorf("%s: got body %s, error %v, want %s", name, out, err, before+k.want+behind)
 		}
 	}
 }
@@ -214,12 +214,12 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		"reports without a call":    {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
-		"one report":                {user("I updated the files."), user("I updated the files.\n"), true},
+		"two notes of an agent":     {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
+		"a note with a line feed":   {user("I updated the files."), user("I updated the files.\n"), true},
 		"answers":                   {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"b"}`, false},
 		"an answer with spaces":     {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":" a\n"}`, true},
 		"answers without any words": {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
-		"images beside words":       {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
+		"images with words":         {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
 		"a text as one part":        {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
 		"two results":               {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
 	} {
@@ -235,7 +235,7 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
 	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
-		t.Error("ToolsHash ignores the names of tools or their borders")
+		t.Error("ToolsHash is equal for different names, or depends on the order or number of equal names")
 	}
 }
 
@@ -245,9 +245,9 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
 	for name, deltas := range map[string][]string{
-		"one behind the other":  {`"tool_calls":[` + first + `]`, `"tool_calls":[` + more + `]`, `"content":"so"`, `"tool_calls":[` + second + `]`, `"content":" it is"`},
-		"both in one piece":     {`"content":"so"`, `"tool_calls":[` + first + `,` + more + `,` + second + `]`, `"content":" it is"`},
-		"some counted, one not": {`"content":"so it is","tool_calls":[` + both + `]`, `"tool_calls":[` + counted + `]`, `"tool_calls":[{"function":{"arguments":":1}"}}]`},
+		"one after the other":           {`"tool_calls":[` + first + `]`, `"tool_calls":[` + more + `]`, `"content":"so"`, `"tool_calls":[` + second + `]`, `"content":" it is"`},
+		"both in one piece":             {`"content":"so"`, `"tool_calls":[` + first + `,` + more + `,` + second + `]`, `"content":" it is"`},
+		"a last piece without an index": {`"content":"so it is","tool_calls":[` + both + `]`, `"tool_calls":[` + counted + `]`, `"tool_calls":[{"function":{"arguments":":1}"}}]`},
 	} {
 		r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
 		for _, d := range deltas {
@@ -260,8 +260,8 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// The hash covers content in addition to the words of a user, but not output of a model or a tool.
-// The result of a command that the agent ran distinguishes two equal commands.
+// MediaHash covers the images of a user's message only. The output of a command that the agent ran distinguishes the
+// hashes of two equal commands.
 func TestHashCoversContentBesidesUserWords(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
@@ -293,12 +293,12 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("got %d calls, want the two calls with their arguments", len(rep.Calls))
+		t.Errorf("got %d calls, want 2 calls of f with the whole arguments", len(rep.Calls))
 	}
 }
 
-// A growing list that begins with instructions is parsed as without a memory.
-func TestMemoryIgnoresInstructionsOnly(t *testing.T) {
+// A growing list that begins with system messages is parsed as without a memory.
+func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
 	for n := range 4 {
@@ -306,7 +306,7 @@ func TestMemoryIgnoresInstructionsOnly(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, again := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("%d further items: got errors %v and %v, want the same request as without a memory", n, err, again)
+			t.Fatalf("%d further items: got another request than without a memory (errors %v and %v), want the same", n, again, err)
 		}
 		role := "system"
 		if n == 2 {
@@ -325,7 +325,7 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	keys := wire.EchoReply(r.Reply(), "")
 	slices.Sort(keys)
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
-		t.Errorf("the keys are %q, want %q", keys, want)
+		t.Errorf("got keys %q, want %q", keys, want)
 	}
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
@@ -334,7 +334,7 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	}
 }
 
-// Equal words of a person are counted, also with results between them.
+// The anchor of words counts the equal words before them, also with results in between.
 func TestEqualWordsAreCounted(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)
@@ -346,7 +346,7 @@ func TestEqualWordsAreCounted(t *testing.T) {
 		a := r.AnchorAt(3*n, "")
 		a.Index = 0 // the list has lost its first items
 		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
-			t.Errorf("the words of item %d: anchor %+v is found in item %d, block %d, %v, want item %d, block -1", 3*n, a, i, block, ok, 3*n)
+			t.Errorf("words of item %d: anchor %+v: got item %d, block %d, found %v, want Nth = %d, item %d, block -1", 3*n, a, i, block, ok, n, 3*n)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// twoParts returns two parts of a content, cut at a line of a text.
+// twoParts returns a content with a text in two parts, split before the line that begins with at.
 func twoParts(text, at string) string {
 	head, tail, _ := strings.Cut(text, "\n"+at)
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
@@ -45,11 +45,11 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 		content string
 		want    []string // the text after each place
 	}{
-		"a scratchpad":               {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a scratchpad in two parts":  {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a trajectory":               {quoted(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"a trajectory in two parts":  {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"line feeds written as code": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},
+		"a scratchpad":                  {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad in two parts":     {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a trajectory":                  {quoted(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"a trajectory in two parts":     {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"line feeds escaped as \\u000a": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},
 	} {
 		r := userRequest(t, c.content)
 		results := r.Item(0).Results
@@ -75,8 +75,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	}
 }
 
-// The steps of a trajectory are its fields with the same number. An unknown field, a head next to
-// other text, and a number without a step belong to the text of the previous field.
+// A step of a trajectory has the fields with its number. The head of an unknown field, a head with other text in its
+// line, and a head with a number above 65535 belong to the text of the field before.
 func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{
@@ -93,7 +93,7 @@ func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
 		}
 		if strings.Join(got, ";") != want || it.Words != "x" {
-			t.Errorf("%q: %q and the words %q, want %q", text, got, it.Words, want)
+			t.Errorf("%q: got steps %q and words %q, want %q and x", text, got, it.Words, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			want := hashOf(t, c.dialect, c.same[0])
 			for _, s := range c.same[1:] {
 				if hashOf(t, c.dialect, s) != want {
-					t.Errorf("%s\nhas another hash than\n%s", s, c.same[0])
+					t.Errorf("got different hashes, want equal hashes of\n%s\n%s", s, c.same[0])
 				}
 			}
 		})
@@ -107,7 +107,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// Pinned: anchors are stored, and the next release must find them.
+// Anchors with the hash are stored, so every release must compute the same hash.
 func TestHashIsStable(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
@@ -118,7 +118,7 @@ func TestHashIsStable(t *testing.T) {
 		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
 	} {
 		if got := hashOf(t, c.dialect, c.item); got != c.want {
-			t.Errorf("%s: got %#x, want %#x", c.item, got, c.want)
+			t.Errorf("%s: got hash %#x, want %#x", c.item, got, c.want)
 		}
 	}
 }
@@ -128,23 +128,23 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 	user := `{"role":"user","content":"a"}`
 	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)
 	for name, h := range map[string]uint64{
-		"parts":     system(Messages, `{"system":[{"type":"text","text":"be brief","cache_control":{}}],"messages":[`+user+`]}`),
-		"billing":   system(Messages, `{"messages":[`+user+`],"system":[{"type":"text","text":"x-anthropic-billing-header: v=2;"},{"type":"text","text":"be brief"}]}`),
-		"chat":      system(Chat, `{"messages":[{"role":"system","content":"be brief"},`+user+`]}`),
-		"developer": system(Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"be brief"}]},`+user+`]}`),
-		"top":       system(Responses, `{"instructions":"be brief","input":"a"}`),
-		"later":     system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
+		"parts":                  system(Messages, `{"system":[{"type":"text","text":"be brief","cache_control":{}}],"messages":[`+user+`]}`),
+		"billing":                system(Messages, `{"messages":[`+user+`],"system":[{"type":"text","text":"x-anthropic-billing-header: v=2;"},{"type":"text","text":"be brief"}]}`),
+		"chat":                   system(Chat, `{"messages":[{"role":"system","content":"be brief"},`+user+`]}`),
+		"developer":              system(Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"be brief"}]},`+user+`]}`),
+		"instructions":           system(Responses, `{"instructions":"be brief","input":"a"}`),
+		"a later system message": system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
 	} {
 		if h != base {
-			t.Errorf("%s: got another hash, want the same", name)
+			t.Errorf("%s: got SystemHash %x, want %x as for a string in system", name, h, base)
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base || system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("another system prompt has the same hash")
+		t.Error("another or no system prompt: got the same SystemHash, want another")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("the hash ignores the border between two system prompts")
+		t.Error("two system messages with the joined text: got the same SystemHash, want another")
 	}
 }
 
@@ -153,9 +153,9 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 func TestObservationsDiffer(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
-		t.Error("two different observations have one hash")
+		t.Error("two different observations: got equal hashes, want different hashes")
 	}
 	if hashOf(t, Chat, a) != hashOf(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
-		t.Error("a text has another hash as a string than as its one part")
+		t.Error("an observation as a string and as one part: got different hashes, want equal hashes")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// places returns the places for text in a request. Each place is found again by its anchor.
+// places returns the places for text in a request, as edits without text.
 func places(r *wire.Request) []wire.Edit {
 	var out []wire.Edit
 	for i := range r.Len() {
@@ -97,12 +97,12 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	for _, e := range edits {
 		rest, ok := without(left, e.Text)
 		if !ok {
-			t.Fatalf("%q is not exactly once in %s", e.Text, left)
+			t.Fatalf("got the text %q absent or more than once in %s, want exactly once", e.Text, left)
 		}
 		left = rest
 	}
 	if !bytes.Equal(left, body) {
-		t.Fatalf("without the texts the body is\n%s\nwant\n%s", left, body)
+		t.Fatalf("got body without the texts\n%s\nwant\n%s", left, body)
 	}
 }
 

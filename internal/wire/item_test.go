@@ -75,12 +75,12 @@ func TestItemsOfEachDialect(t *testing.T) {
 			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}},
 		},
 		{
-			"messages assistant that was served", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
+			"messages call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
 			Item{Role: RoleAssistant, Text: "so", Served: []string{"srv_1"}},
 		},
 		{"messages system inside", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
-		{"messages content of the last name", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
+		{"messages, the last of two contents", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
@@ -115,11 +115,11 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 		seen := map[uint64]bool{}
 		for _, more := range []string{"", `,{"type":"image","data":"AA"}`, `,{"type":"image","data":"AB"}`} {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
-			beside := r.Item(0).Results[0].MediaHash
-			if (beside == 0) != (more == "") || seen[beside] {
-				t.Errorf("%s with %q: got hash %d of the other content, want a hash of its own, 0 without content", c.dialect, more, beside)
+			sum := r.Item(0).Results[0].MediaHash
+			if (sum == 0) != (more == "") || seen[sum] {
+				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each content, 0 for none", c.dialect, more, sum)
 			}
-			seen[beside] = true
+			seen[sum] = true
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestNewItemsOfARequest(t *testing.T) {
 		{"tools", Chat, `{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"x"},{"id":"y"}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}`, 2, -1, nil, []string{"x", "y"}},
 		{"tools and words", Chat, `{"role":"assistant"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"stop"},{"role":"user","content":"<system-reminder>r</system-reminder>"}`, 1, 2, []string{"stop"}, []string{"x"}},
 		{"two users", Chat, `{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`, 1, 2, []string{"b", "c"}, nil},
-		{"begins the answer", Chat, `{"role":"assistant","content":"x"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 1, 1, []string{"a"}, nil},
+		{"prefilled answer", Chat, `{"role":"assistant","content":"x"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 1, 1, []string{"a"}, nil},
 		{"ends with the model's call", Chat, `{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[{"id":"x"}]}`, 2, -1, nil, nil},
 		{"words without a place", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
 		{"call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},

@@ -28,7 +28,7 @@ func TestKeptItemsReadAsInTheList(t *testing.T) {
 			want := *r.Item(from + n)
 			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
-				t.Fatalf("item %d from %d:\n got %+v\nwant %+v", n, from, *it, want)
+				t.Fatalf("kept item %d, item %d of the list:\n got %+v\nwant %+v", n, from+n, *it, want)
 			}
 		}
 	})
@@ -74,7 +74,7 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 		got = append(got, it.Words)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
-		t.Errorf("the kept bytes are %q, want %q", got, want)
+		t.Errorf("got words %q of the kept items, want %q", got, want)
 	}
 	if n := len((Kept[[]byte]{}).Read()); n != 0 {
 		t.Errorf("got %d items of an empty list, want none", n)
@@ -96,7 +96,7 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 		}
 	}
 	if DialectNamed("none") != None || DialectNamed("") != None {
-		t.Error("DialectNamed of an unknown or empty name is not None")
+		t.Errorf("got %v for the name none and %v for an empty name, want None", DialectNamed("none"), DialectNamed(""))
 	}
 }
 
@@ -107,10 +107,10 @@ func TestKeptFindsTextCalls(t *testing.T) {
 	alone.ModelText = ""
 	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
-		t.Errorf("the kept request is %+v, want %+v", got, want)
+		t.Errorf("got results %+v of the kept item, want %+v", got, want)
 	}
 	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
-		t.Error("the call was found without the item that holds its text")
+		t.Error("without the text of the model: got the id of the call, want another id")
 	}
 }
 
@@ -129,14 +129,14 @@ func TestAppendStringIsJSON(t *testing.T) {
 	})
 }
 
-// The calls of an item are parts of its bytes; bytes that are no JSON are no item.
+// CallsIn returns slices of the item, and refuses bytes that are not JSON.
 func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
 		item := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 20).Draw(t, "item"), ""))
 		calls, ok := CallsIn(item)
 		if ok != json.Valid(item) {
-			t.Fatalf("%s: got %v, want %v", item, ok, json.Valid(item))
+			t.Fatalf("%s: got ok = %v, want %v", item, ok, json.Valid(item))
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
@@ -163,7 +163,7 @@ func TestElementsAreThoseOfTheArray(t *testing.T) {
 	})
 	for _, none := range []string{"", " ", "null", "{}", "7", "[1", "[1] 2"} {
 		if _, ok := Elements[[]byte]([]byte(none)); ok {
-			t.Errorf("Elements accepted %q, want a failure: not an array", none)
+			t.Errorf("Elements(%q): got ok = true, want false for a text that is not one array", none)
 		}
 	}
 }

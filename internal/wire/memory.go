@@ -19,21 +19,22 @@ import (
 // credential) is part of the key for this reason. Memory is safe for concurrent use.
 type Memory struct {
 	mu          sync.Mutex
-	checkpoints map[uint64][]*checkpoint // by scope and first bytes of the body, the shortest first
-	size        int                      // number of entries
+	checkpoints map[uint64][]*checkpoint // buckets by scope, dialect and first bytes of the body; the shortest checkpoint first
+	size        int                      // sum of the sizes of the checkpoints, in entries
 	minBytes    int                      // shorter bodies are not remembered
 	clock       uint64                   // incremented for each stored checkpoint
 }
 
-// Bounds of the memory.
+// Bounds of the memory. An entry is one list entry, result, tool or key of a checkpoint.
 const (
 	memoryMinBytes = 8 << 10   // bytes; parsing a shorter body is faster than the look-up
-	memoryHead     = 1 << 10   // number of bytes that choose the bucket
-	memoryBucket   = 64        // number of conversations with the same first bytes
-	memoryEntries  = 1_000_000 // list entries, results, tools and keys together, 16 bytes each, with their holders
+	memoryHead     = 1 << 10   // number of first bytes that the key of a bucket covers
+	memoryBucket   = 64        // maximum number of checkpoints in a bucket
+	memoryEntries  = 1_000_000 // maximum of Memory.size; an entry takes about 16 bytes
 )
 
-// checkpoint is a checkpoint of the scan of a body, at the end of a list item.
+// checkpoint is the state of the scan of an earlier body at the end of its last list item. A longer body with the same
+// bytes up to end is scanned from end on.
 type checkpoint struct {
 	end         int // offset of the end of the covered bytes
 	at          places
@@ -48,9 +49,9 @@ type checkpoint struct {
 	system      uint64 // SystemHash of the request
 	systemFinal bool   // system is final, because an item before end is not system text
 	used        uint64 // Memory.clock at the last use
-	lent        bool   // a parser has resumed, and may write beyond the ends of list and results
+	lent        bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
 
-	digest xxhash.Digest // look-up: digest of the list up to end
+	digest xxhash.Digest // digest of the list up to end; set by find in the returned copy
 }
 
 // NewMemory returns an empty memory.
@@ -58,7 +59,7 @@ func NewMemory() *Memory {
 	return &Memory{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the longest known beginning. Parse stops at a
+// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. Parse refuses a
 // body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the
 // reason of the error is "items".
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
@@ -93,7 +94,7 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that has scanned the proven part. The parser appends to the arrays of list and
+// parser returns a parser that continues at cp.end. The parser appends to the arrays of list and
 // results, so that the cost of a turn does not grow with the conversation. Requests of earlier turns read
 // the same arrays up to their own length. Only the first parser appends to the arrays: for a second one,
 // of a branch of the conversation, find returns lists without room.
@@ -116,7 +117,7 @@ func roomy[T any](s []T) []T {
 	return append(make([]T, 0, len(s)+len(s)/8+turnRoom), s...)
 }
 
-// resume continues the scan after the proven part.
+// resume continues the scan at cp.end.
 func (p *parser) resume(cp *checkpoint) int {
 	i := p.listItems(p.scan.next(cp.end, ']'))
 	if i > 0 {
@@ -125,17 +126,17 @@ func (p *parser) resume(cp *checkpoint) int {
 	return p.members(p.scan.next(i, '}'))
 }
 
-// listHash returns the hash of the whole list. The digest has seen the beginning.
+// listHash returns the hash of the whole list. cp.digest covers the list up to cp.end.
 func (cp *checkpoint) listHash(list []byte) uint64 {
 	d := cp.digest
 	_, _ = d.Write(list[cp.end-cp.start:])
 	return d.Sum64()
 }
 
-// fixedCost is the cost of a checkpoint without its lists, in entries.
+// fixedCost is the size of a checkpoint without its lists, in entries.
 const fixedCost = 16
 
-// size returns the cost of a checkpoint in entries.
+// size returns the size of a checkpoint in entries.
 func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
@@ -151,8 +152,8 @@ func trimmed[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// find returns the checkpoint of the longest proven beginning of the body, nil for none. find hashes the
-// body once for all candidates.
+// find returns a copy of the checkpoint that covers the longest prefix of the body, nil for none. find hashes the body
+// once for all checkpoints of the bucket.
 func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
@@ -232,7 +233,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
 	}
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
-	for other := range m.checkpoints { // removes random conversations; the next request of a removed conversation costs one full parse
+	for other := range m.checkpoints { // evicts random buckets; the next request of an evicted conversation costs one full parse
 		if m.size <= memoryEntries {
 			break
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// longConversation returns a conversation of n exchanges.
+// longConversation returns a request with one message and n further exchanges.
 func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -20,31 +20,32 @@ func longConversation(name string, n int) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// keyOf returns the bucket of a conversation.
-func keyOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
+// bucketOf returns the key in m.checkpoints under which the checkpoints of a body are stored.
+func bucketOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 }
 
-// counted fails unless the used room is the sum of the kept entries.
-func counted(t *testing.T, m *Memory) (conversations int) {
+// countCheckpoints returns the number of checkpoints in memory. The test fails unless m.size is the sum of their sizes,
+// and of two checkpoints in a bucket the shorter is first.
+func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
 	t.Helper()
 	sum := 0
 	for _, list := range m.checkpoints {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].end > k.end && list[i-1].start == k.start {
-				t.Errorf("a copy of %d bytes is before a copy of %d bytes, want the shorter first", list[i-1].end, k.end)
+				t.Errorf("a checkpoint of %d bytes is before a checkpoint of %d bytes, want the shorter first", list[i-1].end, k.end)
 			}
 		}
-		conversations += len(list)
+		checkpoints += len(list)
 	}
 	if m.size != sum {
-		t.Errorf("got size %d, want the sum of all copies, %d", m.size, sum)
+		t.Errorf("got m.size = %d, want the sum of the sizes of all checkpoints, %d", m.size, sum)
 	}
-	return conversations
+	return checkpoints
 }
 
-// A growing conversation is remembered once, up to its end, and a branch separately. The next turn
-// resumes from the longest beginning.
+// A growing conversation has one checkpoint, at its end, and a branch has another. The next turn resumes from the
+// checkpoint with the longest prefix of the body.
 func TestMemoryFollowsAConversation(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -57,39 +58,40 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 	for n := range 10 {
 		r := parse(longConversation("one", n))
-		if have := counted(t, m); have != 1 {
-			t.Fatalf("after turn %d: got %d copies in memory, want 1", n, have)
+		if have := countCheckpoints(t, m); have != 1 {
+			t.Fatalf("after turn %d: got %d checkpoints, want 1", n, have)
 		}
 		if want := xxhash.Sum64(r.Body[r.at(0).start-1 : len(r.Body)-1]); r.ListHash != want {
-			t.Fatalf("turn %d: hash %x, want %x", n, r.ListHash, want)
+			t.Fatalf("turn %d: got ListHash %x, want %x", n, r.ListHash, want)
 		}
 	}
 	parse(longConversation("one", 9)) // a retry
-	if have := counted(t, m); have != 1 {
-		t.Errorf("after a retry: got %d copies in memory, want 1", have)
+	if have := countCheckpoints(t, m); have != 1 {
+		t.Errorf("after a retry: got %d checkpoints, want 1", have)
 	}
 	branch := strings.Replace(string(longConversation("one", 9)), "go on 7", "go back", 1)
 	parse([]byte(branch))
 	parse([]byte(branch))
-	if have := counted(t, m); have != 2 {
-		t.Errorf("after a branch: got %d copies in memory, want 2", have)
+	if have := countCheckpoints(t, m); have != 2 {
+		t.Errorf("after a branch: got %d checkpoints, want 2", have)
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
-		k := m.find(keyOf(m, 1, Chat, body), body)
-		if k == nil || k.end < len(longConversation("one", 9))-2 || k.end > len(body) {
-			t.Errorf("body %d: got the known beginning %+v, want the bytes of the longest earlier body", n, k)
+		k := m.find(bucketOf(m, 1, Chat, body), body)
+		shortest := len(longConversation("one", 9)) - 2
+		if k == nil || k.end < shortest || k.end > len(body) {
+			t.Errorf("body %d: got checkpoint %+v, want a checkpoint that ends between %d and %d", n, k, shortest, len(body))
 		}
 	}
 	shorter := longConversation("one", 3)
-	if k := m.find(keyOf(m, 1, Chat, shorter), shorter); k != nil {
-		t.Errorf("a body of %d bytes continues from a copy of %d bytes, want no copy", len(shorter), k.end)
+	if k := m.find(bucketOf(m, 1, Chat, shorter), shorter); k != nil {
+		t.Errorf("body of %d bytes: got a checkpoint of %d bytes, want none", len(shorter), k.end)
 	}
-	if k := m.find(keyOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
-		t.Error("the copy of another client was found")
+	if k := m.find(bucketOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
+		t.Error("got a checkpoint of another client, want none")
 	}
 }
 
-// Of conversations with the same beginning the least recently used one makes room.
+// A full bucket evicts the least recently used checkpoint.
 func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -99,23 +101,22 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	}
 	_, _ = m.Parse(1, Chat, one(0), 0) // used once more
 	_, _ = m.Parse(1, Chat, one(memoryBucket), 0)
-	if have := counted(t, m); have != memoryBucket {
-		t.Errorf("%d are remembered, want %d", have, memoryBucket)
+	if have := countCheckpoints(t, m); have != memoryBucket {
+		t.Errorf("got %d checkpoints in a full bucket, want %d", have, memoryBucket)
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
-		if k := m.find(keyOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
-			t.Errorf("body %d in memory: got %v, want %v", n, k != nil, want)
+		if k := m.find(bucketOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
+			t.Errorf("checkpoint of body %d in memory: got %v, want %v", n, k != nil, want)
 		}
 	}
 	m.size += memoryEntries // other conversations fill the memory
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= memoryEntries
-	counted(t, m)
+	countCheckpoints(t, m)
 }
 
-// Two requests that continue the same beginning in different ways get their own items, also when both
-// look up the beginning before either is parsed. A second list in the body does not change the items of
-// the first.
+// Two requests that continue the same checkpoint in different ways get their own items, also when both find the
+// checkpoint before either is parsed. A body with a second list does not overwrite the items of the checkpoint.
 func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -133,7 +134,7 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	}
 	var found []*checkpoint
 	for _, body := range bodies {
-		found = append(found, m.find(keyOf(m, 1, Chat, []byte(body)), []byte(body)))
+		found = append(found, m.find(bucketOf(m, 1, Chat, []byte(body)), []byte(body)))
 	}
 	var parsers []*parser
 	for i, body := range bodies {
@@ -147,11 +148,12 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(parsers[i].list, fresh.list) || !slices.Equal(parsers[i].results, fresh.results) {
-			t.Errorf("branch %d: items %v, want %v", i, parsers[i].list[58:], fresh.list[58:])
+			t.Errorf("branch %d: got last items %v and results %v, want %v and %v",
+				i, parsers[i].list[58:], parsers[i].results, fresh.list[58:], fresh.results)
 		}
 	}
 	if k := found[0]; k.list[0].role != RoleUser {
-		t.Errorf("the first item of the known beginning has role %v, want %v", k.list[0].role, RoleUser)
+		t.Errorf("first item of the checkpoint: got role %v, want %v", k.list[0].role, RoleUser)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same fails if a parse with memory differs from a parse without memory.
-func same(t interface {
+// checkSameParse fails the test if a parse with memory differs from a parse without memory.
+func checkSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
 }, d Dialect, m *Memory, body []byte,
@@ -21,7 +21,7 @@ func same(t interface {
 	want, wantErr := Parse(d, body)
 	got, err := m.Parse(7, d, body, 0)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-		t.Fatalf("%q: error %v, want %v", body, err, wantErr)
+		t.Fatalf("body %q: got error %v with a memory, want %v as without", body, err, wantErr)
 	}
 	if wantErr != nil {
 		return
@@ -30,19 +30,18 @@ func same(t interface {
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
-			t.Fatalf("%q: item %d has another hash with a memory than without", body, i)
+			t.Fatalf("body %q, item %d: got hash %x with a memory, want %x as without", body, i, got.Hash(i), want.Hash(i))
 		}
 	}
 	if len(want.scan.results) == 0 {
 		want.scan.results, got.scan.results = nil, nil
 	}
 	if !reflect.DeepEqual(want, got) {
-		t.Fatalf("%q:\n got %+v\nwant %+v", body, got, want)
+		t.Fatalf("body %q:\n got %+v with a memory\nwant %+v as without", body, got, want)
 	}
 }
 
-// A conversation that grows, forks, is cut, or whose other members change is parsed as without a
-// memory.
+// A conversation that grows, branches or is truncated, or whose other members change, is parsed as without a memory.
 func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -65,7 +64,7 @@ func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 			}).Draw(t, "item"))
 			tail := rapid.SampledFrom([]string{``, `,"tools":[{"name":"b"},{"name":"a"}]`, `,"stream":true`, `,"system":"late"`, `,"previous_response_id":"r"`, `,"messages":[]`, `,"x":[[[]]]`, `,`, `}`}).Draw(t, "tail")
 			gap := rapid.SampledFrom([]string{"", " ", "\n "}).Draw(t, "gap")
-			same(t, d, m, []byte(`{`+strings.TrimSpace(head)+`"`+d.listKey()+`":[`+strings.Join(items, gap+","+gap)+gap+`]`+tail+`}`))
+			checkSameParse(t, d, m, []byte(`{`+strings.TrimSpace(head)+`"`+d.listKey()+`":[`+strings.Join(items, gap+","+gap)+gap+`]`+tail+`}`))
 			if items[len(items)-1] == `7` || strings.HasSuffix(items[len(items)-1], ":") {
 				items = items[:len(items)-1]
 			}
@@ -83,10 +82,10 @@ func FuzzMemory(f *testing.F) {
 			if len(first) == 0 {
 				return
 			}
-			same(t, d, m, first)
+			checkSameParse(t, d, m, first)
 			second := append(append([]byte(nil), first[:min(max(cut, 1), len(first))]...), rest...)
-			same(t, d, m, second)
-			same(t, d, m, first)
+			checkSameParse(t, d, m, second)
+			checkSameParse(t, d, m, first)
 		}
 	})
 }
@@ -103,7 +102,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	for _, list := range m.checkpoints {
 		if len(list) > memoryBucket {
-			t.Errorf("got %d entries in a bucket, want at most %d", len(list), memoryBucket)
+			t.Errorf("got %d checkpoints in a bucket, want at most %d", len(list), memoryBucket)
 		}
 	}
 	m.size = memoryEntries + 1
@@ -130,7 +129,7 @@ func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 		t.Errorf("%d conversations hold %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
 	}
 	if m.size > memoryEntries || len(m.checkpoints) != conversations {
-		t.Errorf("got %d entries of %d conversations, want at most %d of %d", m.size, len(m.checkpoints), memoryEntries, conversations)
+		t.Errorf("got size %d and %d buckets, want at most %d and exactly %d", m.size, len(m.checkpoints), memoryEntries, conversations)
 	}
 }
 

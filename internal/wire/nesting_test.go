@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Neither the cuts nor the number of calls change whether arguments are whole.
+// whole reports for arguments in pieces whether they are one JSON value so far, and repeats its result.
 func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -30,7 +30,7 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	}
 }
 
-// A server without ids that names the call with each piece costs in proportion to its bytes.
+// Memory for the pieces of a call without an id is proportional to their bytes, although each piece may begin a call.
 func TestNamedPiecesAreLinear(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)

@@ -19,7 +19,7 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// Contents of a reply in addition to the text, as servers send them, truncated at any byte.
+// Error, finish, completeness and usage of replies as servers send them, in pieces of any size.
 func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestUnusualReplies(t *testing.T) {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			rep := replyOf(c.d, c.raw, piece)
 			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != c.want {
-				t.Errorf("%.150q in pieces of %d is read as %.200s, want %.200s", c.raw, piece, got, c.want)
+				t.Errorf("%.150q in pieces of %d bytes: got %.200s, want %.200s", c.raw, piece, got, c.want)
 			}
 		}
 	}

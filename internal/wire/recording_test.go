@@ -44,7 +44,7 @@ func TestReadRecording(t *testing.T) {
 			got = rec.Request.Dialect.String()
 		}
 		if got != want {
-			t.Errorf("%.90s is %s, want %s (%v)", raw, got, want, err)
+			t.Errorf("%.90s: got %s, want %s (error %v)", raw, got, want, err)
 		}
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
@@ -53,8 +53,7 @@ func TestReadRecording(t *testing.T) {
 	}
 }
 
-// The inputs of calls are found in an item of any dialect, also of kinds of calls that are not read
-// elsewhere.
+// CallsIn finds the calls in an item of any dialect, also of kinds that Item does not decode.
 func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -78,7 +77,7 @@ func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 			got = "no item"
 		}
 		if got != want {
-			t.Errorf("%s holds %s, want %s", item, got, want)
+			t.Errorf("%s: got calls %s, want %s", item, got, want)
 		}
 	}
 }
@@ -110,7 +109,7 @@ func TestWrappersOfAgents(t *testing.T) {
 			kinds = append(kinds, s.Kind)
 		}
 		if got := strings.Join(kinds, ","); got != want || want != "observation" && want != "caveat" && !strings.Contains(words, "go") {
-			t.Errorf("%q: %q is left, %s went, want %s", text, words, got, want)
+			t.Errorf("%q: got words %q and removed kinds %s, want the word go (none for an observation or a caveat) and %s", text, words, got, want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *replyItem) len() int {
 	return n
 }
 
-// itemAt returns the item of an index, a new one if necessary; nil at the limit.
+// itemAt returns the item of an index, or newItem for an unknown index.
 func (r *ReplyReader) itemAt(index int) *replyItem {
 	if s := r.items.at[index]; s != nil {
 		return s

@@ -32,7 +32,7 @@ type goldenReply struct {
 	raw     []byte
 }
 
-// goldenReplies returns the recorded replies of testdata with their expected parse.
+// goldenReplies returns the recorded replies of testdata.
 func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
@@ -67,7 +67,7 @@ func TestGoldenReplies(t *testing.T) {
 				got := *read(g.dialect, g.raw, 1<<20, n)
 				got.texts, got.others = nil, nil
 				if !reflect.DeepEqual(got, want) {
-					t.Fatalf("in pieces of %d\n got %+v\nwant %+v", n, got, want)
+					t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, want)
 				}
 			}
 		})
@@ -105,7 +105,7 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := read(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, want true, true, ab, 0", n, small.Cut, small.Complete, small.Text, len(small.Calls))
+			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
 		big := read(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
@@ -114,14 +114,14 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	}
 }
 
-// The last event of a response repeats the whole response: too long to keep, but its name marks the
-// end.
-func TestHugeLastEvent(t *testing.T) {
+// The last event of a response repeats the whole response. If the event is too long to keep, its name still marks the
+// end. A JSON body that is too long to keep is complete if it ends with a brace.
+func TestTooLongLastEventEndsTheReply(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
 	if rep := r.Reply(); !r.Ended() || !rep.Complete || rep.Finish != "completed" || !rep.Cut {
-		t.Errorf(`the reply is %+v, want complete with the finish "completed", and cut`, rep)
+		t.Errorf(`got reply %+v, ended %v, want complete with the finish "completed", cut and ended`, rep, r.Ended())
 	}
 	over := NewReplyReader(Responses, -1, 1000)
 	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
@@ -160,8 +160,8 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
-// The texts of a reply are hashed once for all callers.
-func TestEchoReplyIsMadeOnce(t *testing.T) {
+// EchoReply computes the keys of a reply once.
+func TestEchoReplyCachesTheKeys(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := EchoReply(rep, "")
 	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
@@ -182,7 +182,7 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
 		{
-			"code that the API ended at a stop word, with the call that the agent wrote behind it", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
+			"code that the API ended at a stop word, with the call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{
@@ -232,7 +232,7 @@ func intersection(a, b []string) []string {
 	return out
 }
 
-func TestRepliesDoNotDependOnTheCuts(t *testing.T) {
+func TestRepliesDoNotDependOnThePieces(t *testing.T) {
 	golden := goldenReplies(t)
 	rapid.Check(t, func(t *rapid.T) {
 		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]
@@ -244,7 +244,7 @@ func TestRepliesDoNotDependOnTheCuts(t *testing.T) {
 			rest = rest[n:]
 		}
 		if got, want := r.Reply(), read(g.dialect, g.raw, limit, len(g.raw)+1); !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s\n got %+v\nwant %+v", g.name, got, want)
+			t.Fatalf("reply %s in pieces\n got %+v\nwant %+v", g.name, got, want)
 		}
 	})
 }
@@ -259,14 +259,14 @@ func FuzzReply(f *testing.F) {
 		whole := read(dialect, raw, int(limit), len(raw)+1)
 		pieces := read(dialect, raw, int(limit), int(n)+1)
 		if !reflect.DeepEqual(whole, pieces) {
-			t.Fatalf("in pieces of %d\n got %+v\nwant %+v", int(n)+1, pieces, whole)
+			t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", int(n)+1, pieces, whole)
 		}
 		size := len(whole.Text)
 		for _, c := range whole.Calls {
 			size += len(c.Args)
 		}
 		if size > int(limit) {
-			t.Fatalf("got %d bytes, want at most %d", size, limit)
+			t.Fatalf("got %d bytes of text and arguments, want at most %d", size, limit)
 		}
 	})
 }
@@ -293,7 +293,7 @@ data: [DONE]
 	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
-			t.Errorf("%s is not among %q", want, keys)
+			t.Errorf("got keys %q, want %q among them", keys, want)
 		}
 	}
 }

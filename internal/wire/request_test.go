@@ -36,7 +36,7 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 		{"truncated in a block", Messages, `{"messages":[{"role":"user","content":[{"type":"text"`, "invalid_json"},
 		{"truncated after a key", Messages, `{"messages":[{"role":"user","content":[{"type"`, "invalid_json"},
 		{"truncated after a list", Chat, `{"messages":`, "invalid_json"},
-		{"garbage behind", Chat, `{"messages":[{"role":"user","content":"a"}]} x`, "invalid_json"},
+		{"text after the object", Chat, `{"messages":[{"role":"user","content":"a"}]} x`, "invalid_json"},
 		{"byte order mark", Chat, "\ufeff" + `{"messages":[{"role":"user","content":"a"}]}`, "invalid_json"},
 		{"control character", Chat, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\nb\"}]}", "invalid_json"},
 		{"deep", Chat, `{"messages":[{"role":"user","content":"a"}],"x":` + deep + `}`, "depth"},
@@ -50,13 +50,13 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 		{"string", Chat, `{"messages":"a"}`, "list_type"},
 		{"string for messages", Messages, `{"messages":"a"}`, "list_type"},
 		{"object", Chat, `{"messages":{"role":"user"}}`, "list_type"},
-		{"holds a string", Chat, `{"messages":[{"role":"user","content":"a"},"b"]}`, "list_type"},
-		{"holds null", Responses, `{"input":[null]}`, "list_type"},
+		{"list with a string", Chat, `{"messages":[{"role":"user","content":"a"},"b"]}`, "list_type"},
+		{"list with null", Responses, `{"input":[null]}`, "list_type"},
 		{"empty list", Chat, `{"messages":[]}`, "list_type"},
 		{"number", Responses, `{"input":12}`, "list_type"},
 		{"twice", Chat, `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, "duplicate_key"},
 		{"twice with escapes", Chat, `{"messages":[{"role":"user","content":"a"}],"mess\u0061ges":[]}`, "duplicate_key"},
-		{"twice but for the case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
+		{"twice, in another case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
 		{"another key twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
 		{"twice among many", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
 	} {
@@ -64,7 +64,7 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 			_, err := Parse(c.dialect, []byte(c.body))
 			var u *Uninspected
 			if !errors.As(err, &u) || string(u.Reason) != c.want {
-				t.Errorf("got %v, want %s", err, c.want)
+				t.Errorf("got error %v, want an Uninspected error with the reason %s", err, c.want)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 		`{"input":[{"type":"mcp_list_tools","tools":[{"name":"far"}]},{"role":"user","tools":[{"name":"odd"}],"content":"x"},{"type":"additional_tools","tools":7}]}`:                  {},
 	} {
 		if r := must(t, Responses, body); !reflect.DeepEqual(r.Tools, want) {
-			t.Errorf("%s: tools %q, want %q", body, r.Tools, want)
+			t.Errorf("%s: got tools %q, want %q", body, r.Tools, want)
 		}
 	}
 	if r := must(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
@@ -115,15 +115,15 @@ func TestParseSeesCompaction(t *testing.T) {
 		want    bool
 	}{
 		{"last", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`, true},
-		{"alone, beside what the provider keeps", Responses, `{"previous_response_id":"r","input":[{"type":"compaction_trigger"}]}`, true},
+		{"alone, after a previous response", Responses, `{"previous_response_id":"r","input":[{"type":"compaction_trigger"}]}`, true},
 		{"not last", Responses, `{"input":[{"type":"compaction_trigger"},{"role":"user","content":"a"}]}`, false},
-		{"what came of it", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction","id":"c"}]}`, false},
+		{"the compacted history", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction","id":"c"}]}`, false},
 		{"no item", Responses, `{"input":[]}`, false},
 		{"a string", Responses, `{"input":"compaction_trigger"}`, false},
 		{"a dialect without it", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
 		if got := must(t, c.dialect, c.body).Compact; got != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: got Compact = %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestToolNamesAreEqualInAllDialects(t *testing.T) {
 		t.Errorf("got tools %q of chat and %q of messages, want %q", chat.Tools, messages.Tools, want)
 	}
 	if chat.ToolsHash != messages.ToolsHash {
-		t.Error("equal names of tools have two hashes")
+		t.Errorf("equal tool names: got hashes %x and %x, want equal hashes", chat.ToolsHash, messages.ToolsHash)
 	}
 	if none := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
 		t.Errorf("got tools %q, hash %x of an empty list, want none and another hash", none.Tools, none.ToolsHash)
@@ -180,18 +180,18 @@ func TestListHashCoversTheListOnly(t *testing.T) {
 	b := must(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := must(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
-		t.Errorf("the hashes of the lists are %x, %x and %x; want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
+		t.Errorf("got ListHash %x, %x and %x, want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
-	// Pinned: hashes are stored, and the next release must compute the same.
+	// Hashes are stored, so every release must compute the same hash.
 	if a.ListHash != 0x73b892c991e6ffbe {
-		t.Errorf("got the hash %#x, want 0x73b892c991e6ffbe: stored hashes would lose their meaning", a.ListHash)
+		t.Errorf("got ListHash %#x, want 0x73b892c991e6ffbe as in earlier releases", a.ListHash)
 	}
 }
 
 func TestRawIsTheItemsBytes(t *testing.T) {
 	r := must(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
-		t.Errorf("got r.Raw(0) %s, r.Raw(1) %s, want string(r.Raw(0)) = `{\"role\":\"user\",\"content\":\"a\"}` and string(r.Raw(1)) = `{ \"role\":\"assistant\" }`", r.Raw(0), r.Raw(1))
+		t.Errorf("got items %s and %s, want the bytes of the body without the white space around the items", r.Raw(0), r.Raw(1))
 	}
 	if s := must(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("got %s of a string input, want one item of the user with the string", s.Raw(0))
@@ -201,7 +201,7 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 	}
 }
 
-// walk calls every method of a request for the fuzzers: no call may panic.
+// walk calls the methods of a request for the fuzzers. No call may panic, and anchors must find their own items.
 func walk(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()
@@ -213,7 +213,7 @@ func walk(t *testing.T, r *Request) {
 		_ = r.Echo(i)
 		if a := r.AnchorAt(i, ""); it.HasText {
 			if j, block, ok := r.Find(a); !ok || j != i || block != -1 {
-				t.Fatalf("the anchor of item %d is found in item %d, block %d, %v, want its own item", i, j, block, ok)
+				t.Fatalf("anchor of item %d: got item %d, block %d, found %v, want its own item, block -1", i, j, block, ok)
 			}
 		}
 		for _, res := range it.Results {
@@ -247,11 +247,11 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestFormOfTheAnswer(t *testing.T) {
+func TestRequiresJSONAndRequiresTool(t *testing.T) {
 	for _, c := range []struct {
-		d              Dialect
-		more           string
-		shaped, forced bool
+		d                          Dialect
+		more                       string
+		requiresJSON, requiresTool bool
 	}{
 		{Chat, `"x":1`, false, false},
 		{Chat, `"response_format":{"type":"text"},"tool_choice":"auto"`, false, false},
@@ -267,8 +267,8 @@ func TestFormOfTheAnswer(t *testing.T) {
 		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[c.d == Responses]
 		for _, body := range []string{"{" + c.more + "," + list + "}", "{" + list + "," + c.more + "}"} {
 			r := must(t, c.d, body)
-			if r.RequiresJSON() != c.shaped || r.RequiresTool() != c.forced {
-				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), c.shaped, c.forced)
+			if r.RequiresJSON() != c.requiresJSON || r.RequiresTool() != c.requiresTool {
+				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), c.requiresJSON, c.requiresTool)
 			}
 		}
 	}

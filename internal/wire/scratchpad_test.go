@@ -28,7 +28,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 			got = append(got, c.Name+"|"+strings.NewReplacer("\n", "", ": ", ":", ", ", ",").Replace(c.Args)+"|"+it.Results[i].Text)
 		}
 		if strings.Join(got, ";") != want {
-			t.Errorf("%.90q reads as %q, want %q", text, got, want)
+			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
 		if asked, _, ok := scratchpad(text); ok && it.Words != asked {
 			t.Errorf("%.60q: got words %q, want %q", text, it.Words, asked)
@@ -36,7 +36,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	}
 }
 
-// The question stays the same from the first request on, and text goes to the top of each
+// Words returns the same question in each request of a growing scratchpad, and text is inserted at the top of each
 // observation.
 func TestScratchpadSplicePlaces(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"

@@ -8,8 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// shape prints the parse of a list: for each item its role, "+" if text may be inserted before its
-// words, its text, calls, results and served ids.
+// shape prints the parse of a list. Each item has a letter for its role (other, system, user, assistant, tool), "+" if
+// text may be inserted before its words, its text, calls, results, and the served ids after "@". After a result, "!"
+// means that the result accepts no text, a number is IsError, and "*" means images or files.
 func shape(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -89,7 +90,7 @@ func TestParseUnusualBodies(t *testing.T) {
 			body := fmt.Sprintf(form, key, c.list)
 			r := parse(t, c.dialect, body)
 			if got := shape(r); got != c.want {
-				t.Errorf("%s is read as\n%s, want\n%s", body, got, c.want)
+				t.Errorf("%s:\n got %s\nwant %s", body, got, c.want)
 			}
 			if out, err := r.Splice(nil, nil); err != nil || string(out) != body {
 				t.Errorf("%s: got %s, error %v, want the body unchanged", body, out, err)

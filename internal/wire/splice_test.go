@@ -137,17 +137,17 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			edits := []Edit{{c.item, c.block, block}}
 			got, err := r.Splice([]byte("dst:"), edits)
 			if err != nil || string(got) != "dst:"+c.want {
-				t.Fatalf("%v\n got %s\nwant %s", err, got, c.want)
+				t.Fatalf("Splice: error %v\n got %s\nwant %s", err, got, c.want)
 			}
 			back, err := Strip(c.dialect, got[4:], edits)
 			if err != nil || string(back) != c.body {
-				t.Fatalf("strip: %v\n got %s\nwant %s", err, back, c.body)
+				t.Fatalf("Strip: error %v\n got %s\nwant %s", err, back, c.body)
 			}
 		})
 	}
 }
 
-func TestSpliceRefuses(t *testing.T) {
+func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		dialect     Dialect
@@ -155,9 +155,9 @@ func TestSpliceRefuses(t *testing.T) {
 		item, block int
 	}{
 		{"null system", Messages, `{"system":null,"messages":[{"role":"user","content":"a"}]}`, System, -1},
-		{"system that looks like ours", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
-		{"instructions that look like ours", Responses, `{"instructions" :"x","input":"a"}`, System, -1},
-		{"message that looks like ours", Chat, `{"messages":[{"role":"system","content" :"x"}]}`, System, -1},
+		{"system in the spelling of precept", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
+		{"instructions in the spelling of precept", Responses, `{"instructions" :"x","input":"a"}`, System, -1},
+		{"system message in the spelling of precept", Chat, `{"messages":[{"role":"system","content" :"x"}]}`, System, -1},
 		{"system without content", Chat, `{"messages":[{"role":"system"}]}`, System, -1},
 		{"no such item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 1, -1},
 		{"negative item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, -1, -1},
@@ -177,7 +177,7 @@ func TestSpliceRefuses(t *testing.T) {
 		{"block is text", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, 0, 0},
 		{"no such block", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 1},
 		{"content of a result that is a number", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":7}]}]}`, 0, 0},
-		{"content that looks like ours", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
+		{"content in the spelling of precept", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
 		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,11 +188,11 @@ func TestSpliceRefuses(t *testing.T) {
 			if it := c.item; it == 0 {
 				for _, res := range r.Item(0).Results {
 					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
-						t.Error("Find found a result that accepts no text")
+						t.Errorf("result %q accepts no text: got found = true, want false", res.CallID)
 					}
 				}
 				if c.block < 0 && r.Item(0).HasText {
-					t.Error("the item reports a place for text, want none")
+					t.Error("got HasText = true, want false")
 				}
 			}
 		})
@@ -206,11 +206,11 @@ func TestSpliceKeepsTheOrderGiven(t *testing.T) {
 	want := `{"messages":[{"role":"user","content":"cdw"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"w"}]},` +
 		`{"role":"tool","content":[{"type":"text","text":"e"},{"type":"text","text":"f"}]}]}`
 	if err != nil || string(got) != want {
-		t.Fatalf("%v\n got %s\nwant %s", err, got, want)
+		t.Fatalf("Splice: error %v\n got %s\nwant %s", err, got, want)
 	}
 }
 
-func TestStripRefuses(t *testing.T) {
+func TestStripRefusesAnAbsentText(t *testing.T) {
 	body := []byte(`{"messages":[{"role":"user","content":"words"},{"role":"tool","content":[]},{"role":"user","content":[{"type":"text","text":"w"}]}]}`)
 	for _, e := range []Edit{{0, -1, "other"}, {1, 0, "x"}, {2, -1, "x"}, {3, -1, "x"}, {0, 0, "words"}} {
 		if out, err := Strip(Chat, body, []Edit{e}); err == nil {
@@ -240,20 +240,20 @@ func TestStripUndoesSplice(t *testing.T) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("splice %+v: %v: %s", edits, err, body)
+			t.Fatalf("Splice of edits %+v: got error %v, body %s, want no error", edits, err, body)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is not JSON: %s", out)
 		}
 		back, err := Strip(d, out, edits)
 		if err != nil || string(back) != body {
-			t.Fatalf("%v %+v\n got %s\nfrom %s\nwant %s", err, edits, back, out, body)
+			t.Fatalf("Strip of edits %+v: error %v\n got %s\nfrom %s\nwant %s", edits, err, back, out, body)
 		}
 	})
 }
 
-// An agent sends its history without the blocks of precept; the upstream sees the history with the
-// blocks. Both have the same items.
+// An agent sends its history without the blocks of precept, and the upstream gets the history with the blocks. Hash and
+// Words of each item are equal in both.
 func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
@@ -304,14 +304,14 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice refused a place that Find returned: %v", err)
+			t.Fatalf("edits %+v: got error %v, want no error", edits, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is not JSON: %q", out)
 		}
 		back, err := Strip(r.Dialect, out, edits)
 		if err != nil || !bytes.Equal(back, body) {
-			t.Fatalf("%v\n got %q\nfrom %q\nwant %q", err, back, out, body)
+			t.Fatalf("Strip: error %v\n got %q\nfrom %q\nwant %q", err, back, out, body)
 		}
 	})
 }

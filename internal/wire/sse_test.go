@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-type seen struct {
+type sseEvent struct {
 	name, data string
 	lost       bool
 }
 
 // events reads a stream in pieces of n bytes.
-func events(stream string, limit, n int) []seen {
-	var out []seen
+func events(stream string, limit, n int) []sseEvent {
+	var out []sseEvent
 	s := sseReader{max: limit, event: func(name, data []byte, lost bool) {
-		out = append(out, seen{string(name), string(data), lost})
+		out = append(out, sseEvent{string(name), string(data), lost})
 	}}
 	for len(stream) > 0 {
 		k := min(n, len(stream))
@@ -31,37 +31,37 @@ func events(stream string, limit, n int) []seen {
 func TestSSEEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
-		want         []seen
+		want         []sseEvent
 	}{
 		{"nothing", "", nil},
 		{"blank lines", "\n\n\r\n\r\r", nil},
-		{"one", "data: a\n\n", []seen{{"", "a", false}}},
-		{"no space", "data:a\n\n", []seen{{"", "a", false}}},
-		{"two spaces", "data:  a\n\n", []seen{{"", " a", false}}},
-		{"no end", "data: a", []seen{{"", "a", false}}},
-		{"no blank line at the end", "data: a\n", []seen{{"", "a", false}}},
-		{"two lines", "data: a\ndata: b\n\n", []seen{{"", "a\nb", false}}},
-		{"empty data", "data:\n\ndata\n\n", []seen{{"", "", false}, {"", "", false}}},
-		{"empty first line of two", "data:\ndata: b\n\n", []seen{{"", "\nb", false}}},
-		{"CRLF", "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []seen{{"x", "a", false}, {"", "b", false}}},
-		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []seen{{"x", "a", false}, {"", "b", false}}},
-		{"mixed ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []seen{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
-		{"comments", ": keep\ndata: a\n:\n: PROCESSING\n\n", []seen{{"", "a", false}}},
-		{"other fields", "id: 7\nretry: 3\nfoo: bar\nnonsense\ndata: a\n\n", []seen{{"", "a", false}}},
-		{"name without data", "event: ping\n\ndata: a\n\n", []seen{{"", "a", false}}},
-		{"the last name counts", "event: x\nevent: y\ndata: a\n\n", []seen{{"y", "a", false}}},
-		{"colon in the data", "data: a: b\n\n", []seen{{"", "a: b", false}}},
+		{"one", "data: a\n\n", []sseEvent{{"", "a", false}}},
+		{"no space", "data:a\n\n", []sseEvent{{"", "a", false}}},
+		{"two spaces", "data:  a\n\n", []sseEvent{{"", " a", false}}},
+		{"no end", "data: a", []sseEvent{{"", "a", false}}},
+		{"no blank line at the end", "data: a\n", []sseEvent{{"", "a", false}}},
+		{"two lines", "data: a\ndata: b\n\n", []sseEvent{{"", "a\nb", false}}},
+		{"empty data", "data:\n\ndata\n\n", []sseEvent{{"", "", false}, {"", "", false}}},
+		{"empty first line of two", "data:\ndata: b\n\n", []sseEvent{{"", "\nb", false}}},
+		{"CRLF", "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []sseEvent{{"x", "a", false}, {"", "b", false}}},
+		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []sseEvent{{"x", "a", false}, {"", "b", false}}},
+		{"mixed ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []sseEvent{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
+		{"comments", ": keep\ndata: a\n:\n: PROCESSING\n\n", []sseEvent{{"", "a", false}}},
+		{"other fields", "id: 7\nretry: 3\nfoo: bar\nnonsense\ndata: a\n\n", []sseEvent{{"", "a", false}}},
+		{"name without data", "event: ping\n\ndata: a\n\n", []sseEvent{{"", "a", false}}},
+		{"the last name counts", "event: x\nevent: y\ndata: a\n\n", []sseEvent{{"y", "a", false}}},
+		{"colon in the data", "data: a: b\n\n", []sseEvent{{"", "a: b", false}}},
 		{"a space is not a field", " data: a\n\n", nil},
-		{"too long", "event: big\ndata: " + strings.Repeat("x", 100) + "\n\ndata: a\n\n", []seen{{"big", "", true}, {"", "a", false}}},
-		{"too long in lines", "data: " + strings.Repeat("x", 40) + "\ndata: " + strings.Repeat("x", 40) + "\ndata: y\n\ndata: a\n\n", []seen{{"", "", true}, {"", "a", false}}},
-		{"long comment", ": " + strings.Repeat("x", 100) + "\ndata: a\n\n", []seen{{"", "a", false}}},
-		{"just as long as it may be", "data: " + strings.Repeat("x", 58) + "\n\n", []seen{{"", strings.Repeat("x", 58), false}}},
-		{"too long and cut", "data: " + strings.Repeat("x", 100), []seen{{"", "", true}}},
+		{"too long", "event: big\ndata: " + strings.Repeat("x", 100) + "\n\ndata: a\n\n", []sseEvent{{"big", "", true}, {"", "a", false}}},
+		{"too long in lines", "data: " + strings.Repeat("x", 40) + "\ndata: " + strings.Repeat("x", 40) + "\ndata: y\n\ndata: a\n\n", []sseEvent{{"", "", true}, {"", "a", false}}},
+		{"long comment", ": " + strings.Repeat("x", 100) + "\ndata: a\n\n", []sseEvent{{"", "a", false}}},
+		{"exactly as long as the limit", "data: " + strings.Repeat("x", 58) + "\n\n", []sseEvent{{"", strings.Repeat("x", 58), false}}},
+		{"too long and cut", "data: " + strings.Repeat("x", 100), []sseEvent{{"", "", true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1 << 10, 1, 2, 3, 5} {
 				if got := events(c.stream, 64, n); !reflect.DeepEqual(got, c.want) {
-					t.Errorf("in pieces of %d\n got %+v\nwant %+v", n, got, c.want)
+					t.Errorf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, c.want)
 				}
 			}
 		})
@@ -72,7 +72,7 @@ func TestSSEEvents(t *testing.T) {
 func TestSSERoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream strings.Builder
-		var want []seen
+		var want []sseEvent
 		for range rapid.IntRange(0, 6).Draw(t, "events") {
 			end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
 			lines := rapid.SliceOfN(rapid.StringMatching(`[a-z:\{ ]{0,12}`), 1, 3).Draw(t, "lines")
@@ -84,11 +84,11 @@ func TestSSERoundTrip(t *testing.T) {
 				stream.WriteString("data: " + l + end)
 			}
 			stream.WriteString(end)
-			want = append(want, seen{name, strings.Join(lines, "\n"), false})
+			want = append(want, sseEvent{name, strings.Join(lines, "\n"), false})
 		}
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		if got := events(stream.String(), 1000, n); !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q in pieces of %d\n got %+v\nwant %+v", stream.String(), n, got, want)
+			t.Fatalf("%q in pieces of %d bytes\n got %+v\nwant %+v", stream.String(), n, got, want)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes insertions from a body; no insertion hides another one of the list.
+// strip removes insertions from a body. No insertion of the list may hide the place of another.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil

@@ -57,7 +57,7 @@ func TestTemplateKeepsTheReply(t *testing.T) {
 			}
 		}
 		if got, want := with.Reply(), without.Reply(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("with templates the reply is %+v, want %+v as without", got, want)
+			t.Fatalf("got reply %+v with templates, want %+v as without", got, want)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request of the chat dialect. A line "U " or "A " of the script begins a message
-// of the user or the assistant; ”' is a fence.
+// chatOf returns a request of the chat dialect. A line of the script that starts with "U " or "A " begins a message of
+// the user or of the assistant. Three apostrophes are a code fence.
 func chatOf(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string
@@ -36,8 +36,8 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText prints a list of text messages: the user's words, the calls and the results. Names of calls
-// are numbered in the order of their appearance.
+// callsText prints the words of the user, the calls and the results of a list. Ids of calls are numbered in the order
+// of their appearance.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +66,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// Agents that write calls as prose have calls and results, too. Later items do not change the
-// reading of a turn, except where the list shows a loop.
+// Calls and results that an agent writes as prose are read as calls and results. An unlisted form is read only if the
+// list repeats a call and its result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -327,7 +327,7 @@ U no luck
 10 says "no luck"
 10 answers #1 "no luck" 0
 `},
-		{"an unlisted form that does not go in circles", `
+		{"an unlisted form without a repeated pair of call and result", `
 U go
 A {"action": "f", "a": 1}
 U no luck
@@ -433,7 +433,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// checkEchoes checks that the output of the model is recognised by a key of its reply.
+// checkEchoes checks that each answer of the model has a key of its reply.
 func checkEchoes(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -450,8 +450,8 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 	}
 }
 
-// checkOwnResults checks that the results in a message with its own calls are found again, each in
-// its place, and that text is inserted there.
+// checkOwnResults checks that the anchor of each result is found in its item, and that text for a result in the message
+// of its call is inserted directly before the result.
 func checkOwnResults(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -459,7 +459,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
 			if !ok || item != i || res.WithCall && block != res.Block {
-				t.Errorf("result %q of item %d: found in item %d, block %d, %v, want its own item", res.Text, i, item, block, ok)
+				t.Errorf("result %q of item %d, block %d: got item %d, block %d, found %v", res.Text, i, res.Block, item, block, ok)
 			}
 			if !res.WithCall || res.Block < 0 {
 				continue

@@ -9,14 +9,15 @@ import (
 	"precept/internal/wire"
 )
 
-// repeatedCall returns a conversation in which the same call gets the same answer twice; answer makes each answer.
+// repeatedCall returns a conversation with two answers of the model and the same text of the user after each. answer
+// returns the answer with the index n.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// The calls of an agent of an unknown form that repeats itself are read from the object at the end
-// of its answers: under each of the names of a tool, with any thoughts next to the call.
+// If an agent of an unknown form repeats a call and its result, the calls are read from the object at the end of its
+// answers. The object may name the tool under several keys, and hold thoughts next to the call.
 func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -34,7 +35,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
-			t.Errorf("%s was read as an argument, want the repeated call found", key)
+			t.Errorf("different texts under %q: got no inferred result, want a repeated call", key)
 		}
 	}
 	for name, answer := range map[string]func(n int) string{
@@ -44,7 +45,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
 	} {
 		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
-			t.Errorf("%s: the text was read as a call, want words", name)
+			t.Errorf("%s: got inferred = %v, words %q, want words of the user only", name, r.Item(4).ResultInferred(), r.Item(4).Words)
 		}
 	}
 	counted := chatOf(t, `U find it
@@ -53,7 +54,7 @@ U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
 	if !counted.Item(4).ResultInferred() {
-		t.Error("an answer that differs only in seconds was not counted as a repetition")
+		t.Error("results that differ only in the number of seconds: got no inferred result, want a repeated call")
 	}
 }
 
@@ -81,7 +82,7 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 		"an interrupt":            {"[Request interrupted by user for tool use]\ndo it", "do it", []string{"interrupt"}},
 		"an answer to a command":  {"[/lesson list] OK [END LESSON]\ndo it", "do it", []string{"answer to a /lesson command"}},
 		"rules of edits":          {"do it\n\n# File editing rules:\nx", "do it", []string{"edit rules"}},
-		"a report":                {"I updated the files.", "", []string{"observation"}},
+		"a note of an agent":      {"I updated the files.", "", []string{"observation"}},
 		"quotes around it":        {`"do \"it\""`, `do \"it\"`, nil},
 		"two quoted words":        {`"do" and "it"`, `"do" and "it"`, nil},
 		"one quote":               {`"`, `"`, nil},
@@ -101,7 +102,7 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 	}
 }
 
-// The calls of a growing message are found by their answers, like those of a list.
+// The results of a growing message (see step) have the ids of their calls.
 func TestCallsOfAGrowingMessage(t *testing.T) {
 	for name, k := range map[string]struct{ text, calls string }{
 		"a trajectory": {
@@ -144,7 +145,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 			}
 		}
 		if body != k.calls || len(it.Calls) != len(it.Results) {
-			t.Errorf("%s: got %q, want %q", name, body, k.calls)
+			t.Errorf("%s: got calls and results %q (%d calls), want %q", name, body, len(it.Calls), k.calls)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 			t.Errorf("result %d in the longer list: found at item %d, block %d, %v, want item %d (anchor %+v)", i, item, block, ok, i+1, a)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("result %d: found at item %d, %v, want its own item", i, item, ok)
+			t.Errorf("result %d: got item %d, found %v, want its own item", i, item, ok)
 		}
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
@@ -63,17 +63,17 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("%s: got keys %v, want one of the reply's %v = %v", args, echo, keys, known)
+			t.Errorf("arguments %q: got keys %v, want one key, and among the reply's %v = %v", args, echo, keys, known)
 		}
 	}
 	a, b := wire.EchoCall(&wire.Call{Name: "g", Args: " x "}), wire.EchoCall(&wire.Call{Name: "g", Args: "x"})
 	if a != b || a == wire.EchoCall(&wire.Call{Name: "g", Args: "y"}) || a == wire.EchoCall(&wire.Call{Name: "h", Args: "x"}) || !slices.Contains(keys, "t:"+a) {
-		t.Error("EchoCall depends on more than name and arguments, or on less")
+		t.Error("EchoCall differs for arguments that differ in white space, or is equal for other names or arguments, or is no key of the reply")
 	}
 }
 
-// A reply is recognised when the agent sends it back without its thoughts, without the words before a call, or
-// with text of the agent behind it.
+// A reply is recognised when the agent sends the text back without the thoughts, without the prefilled words, or with
+// text of the agent at the end.
 func TestReturnedTextsAreRecognised(t *testing.T) {
 	reply := func(text, begun string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})

@@ -36,30 +36,30 @@ func TestOwnWordsLackReminders(t *testing.T) {
 		{"quotes and a newline", "\"fix it\n\"", "fix it"},
 		{"rules of aider", "fix it\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format.", "fix it"},
 		{"rules of a person", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone"},
-		{"what a tool gave back, as text", "Observation:\nbuilding\nmake: error 2", ""},
-		{"what a tool gave back, in capitals", "OBSERVATION:\nok", ""},
-		{"what a harness says of an answer", "Error:\nno call in it\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try another way.", ""},
-		{"an error of a person's", "Error:\nmake fails. Now let's retry", "Error:\nmake fails. Now let's retry"},
-		{"our lessons", block + "fix it", "fix it"},
-		{"our lessons alone", block, ""},
-		{"our lessons twice", block + block + "fix it", "fix it"},
-		{"our lessons, then quotes", block + "\"fix it\"", "fix it"},
-		{"a person quotes our head", "what does Lessons from past experience:\nmean? End of lessons.", "what does Lessons from past experience:\nmean? End of lessons."},
-		{"our head without an end", "Lessons from past experience:\nnone", "Lessons from past experience:\nnone"},
-		{"our warning", "[LOOP DETECTED] sh\n[END LOOP DETECTED]\n\nfix it", "fix it"},
-		{"our pitfalls", "[KNOWN PITFALLS for this task]\n- a\n[END KNOWN PITFALLS]\nfix it", "fix it"},
-		{"our ledger", "[/lesson create x] OK: recorded lesson #14 [END LESSON]\nfix it", "fix it"},
+		{"tool result as text", "Observation:\nbuilding\nmake: error 2", ""},
+		{"tool result with its label in capitals", "OBSERVATION:\nok", ""},
+		{"error of smolagents", "Error:\nno call in it\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try another way.", ""},
+		{"error that a person quotes", "Error:\nmake fails. Now let's retry", "Error:\nmake fails. Now let's retry"},
+		{"lessons of precept", block + "fix it", "fix it"},
+		{"lessons of precept alone", block, ""},
+		{"lessons of precept twice", block + block + "fix it", "fix it"},
+		{"lessons of precept, then quotes", block + "\"fix it\"", "fix it"},
+		{"a person quotes the head of a block", "what does Lessons from past experience:\nmean? End of lessons.", "what does Lessons from past experience:\nmean? End of lessons."},
+		{"head of a block without an end", "Lessons from past experience:\nnone", "Lessons from past experience:\nnone"},
+		{"loop warning", "[LOOP DETECTED] sh\n[END LOOP DETECTED]\n\nfix it", "fix it"},
+		{"known pitfalls", "[KNOWN PITFALLS for this task]\n- a\n[END KNOWN PITFALLS]\nfix it", "fix it"},
+		{"answer to a /lesson command", "[/lesson create x] OK: recorded lesson #14 [END LESSON]\nfix it", "fix it"},
 		{"brackets of a person", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := ownWords(c.text, nil); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
+				t.Errorf("got words %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// The removal of wrappers takes linear time for a hundred thousand opening tags without an end.
+// ownWords takes linear time for 200,000 opening tags without an end.
 func TestOwnWordsIsLinear(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
@@ -71,6 +71,6 @@ func TestOwnWordsIsLinear(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the removal takes more than 20 s, want milliseconds")
+		t.Fatal("ownWords took more than 20 s for 200,000 opening marks, want milliseconds")
 	}
 }
