@@ -23,7 +23,7 @@ func TestWriteReplaces(t *testing.T) {
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != text+"\n" {
-			t.Errorf("got %q, error %v, want no error and string(got) = %q", got, err, text+"\n")
+			t.Errorf("got content %q, error %v, want %q and no error", got, err, text+"\n")
 		}
 	}
 	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
@@ -35,7 +35,7 @@ func TestWriteReplaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "private")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder of a private file has mode %v, %v", info.Mode(), err)
+		t.Errorf("folder of a private file: got mode %v, error %v, want 0700", info.Mode(), err)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Errorf("got error %v, want the failure with the path", err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
-		t.Errorf(`got %q, want string(got) = "old"`, got)
+		t.Errorf("got content %q after a failed write, want old", got)
 	}
 	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
 		t.Error("got no error for a file in place of a folder, want an error")
@@ -65,7 +65,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
-		t.Errorf(`got names(entries) %v, error %v, want no error and names(entries) = ["a", "taken"]`, names(entries), err)
+		t.Errorf("got entries %v, error %v, want a and taken, and no error", names(entries), err)
 	}
 }
 
@@ -111,9 +111,9 @@ func TestAppendEndsATruncatedLine(t *testing.T) {
 		}
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one\ntw\nthree\n" {
-		t.Errorf("%q, %v; want three lines", b, err)
+		t.Errorf("got content %q, error %v, want three lines and no error", b, err)
 	}
 	if err := file.Append(filepath.Dir(path), 0o600, nil); err == nil {
-		t.Error("a directory is not a file to append to, and Append returned no error")
+		t.Error("Append to a directory: got no error, want an error")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// Root replaces a user's file and the user stays its owner; a new file belongs to root.
+// A replacement by root keeps the owner of the file. A new file belongs to root.
 func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")
@@ -28,10 +28,10 @@ func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			if st := info.Sys().(*syscall.Stat_t); [2]int{int(st.Uid), int(st.Gid)} != want {
-				t.Errorf("the file is of %d:%d, want %v", st.Uid, st.Gid, want)
+				t.Errorf("got owner %d and group %d, want %v", st.Uid, st.Gid, want)
 			}
 			if err := os.Chown(path, owner[0], owner[1]); err != nil {
-				t.Skipf("no owners here: %v", err)
+				t.Skipf("the system refuses to change the owner of a file: %v", err)
 			}
 		}
 	}
@@ -64,9 +64,9 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-got; err != nil {
-		t.Errorf("a lock that was given back: %v", err)
+		t.Errorf("Lock after the holder closed its file: got error %v, want none", err)
 	}
 	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrHeld) {
-		t.Errorf("a closed file still has a lock: %v", err)
+		t.Errorf("TryLock of a closed file: got error %v, want another error than file.ErrHeld", err)
 	}
 }

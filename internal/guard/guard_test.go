@@ -15,17 +15,17 @@ import (
 	"precept/internal/session"
 )
 
-// book records marks. onSetAside decides for each mark whether the write succeeds.
-type book struct {
-	onSetAside func(a session.DeadLetter) error // nil: all is well
-	written    []string
-	asked      int
-	readmits   int
-	err        error // of Readmit
+// recordedMarks is a store of marks that records the tenants of its marks.
+type recordedMarks struct {
+	onSetAside func(a session.DeadLetter) error // returns the error of a write with the mark; nil: no error
+	written    []string                         // tenants of the stored marks
+	asked      int                              // number of calls of SetAside
+	readmits   int                              // limit of the last call of Readmit
+	err        error                            // error of Readmit
 }
 
-// SetAside keeps the marks, unless the test makes a mark fail.
-func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
+// SetAside stores the marks, unless onSetAside returns an error for a mark.
+func (b *recordedMarks) SetAside(_ context.Context, list []session.DeadLetter) error {
 	b.asked++
 	for _, a := range list {
 		if b.onSetAside != nil {
@@ -40,8 +40,8 @@ func (b *book) SetAside(_ context.Context, list []session.DeadLetter) error {
 	return nil
 }
 
-// Readmit records the limit of tries and returns the error of the test, or panics without one.
-func (b *book) Readmit(_ context.Context, most int) (int, error) {
+// Readmit records the limit of tries and returns b.err, or panics if b.err is nil.
+func (b *recordedMarks) Readmit(_ context.Context, most int) (int, error) {
 	if b.readmits = most; b.err == nil {
 		panic("readmit")
 	}
@@ -88,12 +88,12 @@ func of(name string) session.Ref { return session.Ref{Tenant: name, ID: session.
 func TestPanickingStepReturnsAnError(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	equal(t, "a step", g.Step("one", func() {}), true)
-	equal(t, "one that panics", g.Step("two", func() { panic("x") }), false)
-	equal(t, "one that fails", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
+	equal(t, "Step of a step that returns", g.Step("one", func() {}), true)
+	equal(t, "Step of a step that panics", g.Step("two", func() { panic("x") }), false)
+	equal(t, "Err of a step with an error", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
 	err := g.Err("four", func() error { panic("y") })
-	equal(t, "its error", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
-	equal(t, "panics", g.panicked, []string{"two: x", "four: y"})
+	equal(t, "Err of a step that panics is ErrPanicked and names the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
+	equal(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
@@ -114,25 +114,25 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 		}
 	})
 	var list []session.DeadLetter
-	keep := &book{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	equal(t, "well", g.On("close", of("a"), "", func() {}), true)
-	equal(t, "an exchange", g.On("write", of("b"), "x1", func() { panic("p") }), false)
-	equal(t, "a session", g.On("close", of("c"), "", func() { panic("q") }), false)
-	equal(t, "before its step", g.On("early", of("d"), "", func() { t.Error("the step ran for a session that is set aside") }), false)
-	equal(t, "announced", before, []string{"close1", "write1x1", "close1", "early1"})
+	keep := &recordedMarks{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
+	equal(t, "On of a step that returns", g.On("close", of("a"), "", func() {}), true)
+	equal(t, "On of a step that panics at an exchange", g.On("write", of("b"), "x1", func() { panic("p") }), false)
+	equal(t, "On of a step that panics at a session", g.On("close", of("c"), "", func() { panic("q") }), false)
+	equal(t, "On with a panic of Before", g.On("early", of("d"), "", func() { t.Error("the step ran for a session that is set aside") }), false)
+	equal(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		equal(t, name+" is left alone", g.IsAside(of(name)), want)
+		equal(t, "IsAside of session "+name, g.IsAside(of(name)), want)
 	}
-	equal(t, "counted", g.count.Load(), 3)
-	equal(t, "panics", g.panicked, []string{"write: p", "close: q", "early: before"})
+	equal(t, "number of marks", g.count.Load(), 3)
+	equal(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
 	g.Keep(t.Context(), keep)
-	equal(t, "marks", list, []session.DeadLetter{
+	equal(t, "stored marks", list, []session.DeadLetter{
 		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: at()},
 		{Tenant: "c", ID: session.ID{1}, Step: "close", Why: "q", At: at()},
 		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: at()},
 	})
 	g.Keep(t.Context(), keep)
-	equal(t, "written again", keep.asked, 1)
+	equal(t, "number of writes after a second Keep", keep.asked, 1)
 }
 
 // The text of a panic may quote user data: the text is bounded and redacted, and omitted when redaction fails.
@@ -142,22 +142,22 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 		clean func(string) string
 		want  string
 	}{
-		"cleaned":             {func(text string) string { return "clean " + text[len(text)-1:] }, "clean x"},
-		"cut before":          {func(text string) string { return fmt.Sprint(len(text)) }, "512"},
-		"nobody cleans it":    {nil, "(text removed)"},
-		"the cleaning panics": {func(string) string { panic("clean") }, "(text removed)"},
+		"Clean":                              {func(text string) string { return "clean " + text[len(text)-1:] }, "clean x"},
+		"length of the text that Clean gets": {func(text string) string { return fmt.Sprint(len(text)) }, "512"},
+		"no Clean":                           {nil, "(text removed)"},
+		"Clean panics":                       {func(string) string { panic("clean") }, "(text removed)"},
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", of("a"), "", strings.Repeat("x", 9000))
-		g.Keep(t.Context(), &book{onSetAside: func(a session.DeadLetter) error {
-			equal(t, name, a.Why, c.want)
+		g.Keep(t.Context(), &recordedMarks{onSetAside: func(a session.DeadLetter) error {
+			equal(t, name+": text of the mark", a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", of("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
-	g.Keep(t.Context(), &book{onSetAside: func(a session.DeadLetter) error {
-		equal(t, "without its stack", a.Why, "it broke")
+	g.Keep(t.Context(), &recordedMarks{onSetAside: func(a session.DeadLetter) error {
+		equal(t, "text of a panic without its stack", a.Why, "it broke")
 		return nil
 	}})
 }
@@ -170,7 +170,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		"refused": func() error { return session.ErrInvalid },
 	} {
 		g := newGuard(nil)
-		keep := &book{onSetAside: func(a session.DeadLetter) error {
+		keep := &recordedMarks{onSetAside: func(a session.DeadLetter) error {
 			if a.Tenant == "b" {
 				return bad()
 			}
@@ -180,12 +180,12 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 			g.SetAside("close", of(tenant), "", "why")
 		}
 		g.Keep(t.Context(), keep)
-		equal(t, name+": written", keep.written, []string{"a", "c"})
-		equal(t, name+": failures", len(g.failed), 1)
+		equal(t, name+": tenants of the stored marks", keep.written, []string{"a", "c"})
+		equal(t, name+": number of reported failures", len(g.failed), 1)
 		asked := keep.asked
 		g.Keep(t.Context(), keep)
-		equal(t, name+": asked again", keep.asked, asked)
-		equal(t, name+": left alone in this run", g.IsAside(of("b")), true)
+		equal(t, name+": number of writes after a second Keep", keep.asked, asked)
+		equal(t, name+": IsAside of session b", g.IsAside(of("b")), true)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	keep := &book{}
+	keep := &recordedMarks{}
 	keep.onSetAside = func(a session.DeadLetter) error {
 		if a.Tenant == "a" && keep.asked == 1 {
 			g.SetAside("close", of("c"), "", "meanwhile")
@@ -204,10 +204,10 @@ func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	g.SetAside("close", of("a"), "", "why")
 	g.SetAside("close", of("b"), "", "why")
 	g.Keep(t.Context(), keep)
-	equal(t, "written", len(keep.written), 0)
-	equal(t, "failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
+	equal(t, "number of stored marks during the outage", len(keep.written), 0)
+	equal(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
 	g.Keep(t.Context(), keep)
-	equal(t, "written then", keep.written, []string{"a", "b", "c"})
+	equal(t, "tenants of the stored marks after the outage", keep.written, []string{"a", "b", "c"})
 }
 
 // The number of marks in memory is bounded for a program that panics all the time.
@@ -218,10 +218,10 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	for n := range most + 50 {
 		g.SetAside("close", of(fmt.Sprint(n)), "", "why")
 	}
-	equal(t, "counted", g.count.Load(), most+50)
-	equal(t, "the last that is left alone", g.IsAside(of(fmt.Sprint(most-1))), true)
-	equal(t, "one more", g.IsAside(of(fmt.Sprint(most))), false)
-	keep := &book{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
+	equal(t, "number of panics", g.count.Load(), most+50)
+	equal(t, "IsAside of the last session within the bound", g.IsAside(of(fmt.Sprint(most-1))), true)
+	equal(t, "IsAside of the first session beyond the bound", g.IsAside(of(fmt.Sprint(most))), false)
+	keep := &recordedMarks{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.Keep(t.Context(), keep)
 	for n := range 10 {
 		g.SetAside("close", of(fmt.Sprint("late", n)), "", "why")
@@ -229,24 +229,24 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	g.Keep(t.Context(), keep)
 	keep.onSetAside = nil
 	g.Keep(t.Context(), keep)
-	equal(t, "written", len(keep.written), most)
-	equal(t, "the first", keep.written[0], "0")
+	equal(t, "number of stored marks", len(keep.written), most)
+	equal(t, "tenant of the first stored mark", keep.written[0], "0")
 }
 
 func TestReadmitReportsItsFailures(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	from := &book{}
+	from := &recordedMarks{}
 	g.Readmit(t.Context(), from)
 	equal(t, "limit of tries", from.readmits, guard.Tries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
-	equal(t, "results", []bool{
-		len(g.failed) == 2, slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), slices.Contains(g.panicked, "readmit: readmit"),
-	}, []bool{true, true, true})
+	equal(t, "number of reported failures", len(g.failed), 2)
+	equal(t, fmt.Sprint("the failure of the store is among the failures ", g.failed), slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), true)
+	equal(t, fmt.Sprint("the panic of Readmit is among the panics ", g.panicked), slices.Contains(g.panicked, "readmit: readmit"), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from.err = ctx.Err()
 	g.Readmit(ctx, from)
-	equal(t, "reports of a stop", len(g.failed), 2)
+	equal(t, "number of reported failures after a canceled context", len(g.failed), 2)
 }

@@ -100,7 +100,7 @@ type Reason string
 const (
 	UninspectedBusy      Reason = "busy"           // limits.inspect_total_bytes is in use
 	UninspectedDepth     Reason = "depth"          // the JSON text is nested too deeply
-	UninspectedDuplicate Reason = "duplicate_key"  // an object that a splice touches has two equal keys
+	UninspectedDuplicate Reason = "duplicate_key"  // the body has two equal top-level keys
 	UninspectedEncoding  Reason = "encoding"       // the body does not decode
 	UninspectedInvalid   Reason = "invalid_json"   // the body is not JSON
 	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit
@@ -152,7 +152,7 @@ const (
 	SideCompact Reason = "compaction"  // a summary of the conversation that replaces the conversation
 	SideNoTools Reason = "no_tools"    // the session works with tools, the request has no tools
 	SideTools   Reason = "other_tools" // another agent's tools
-	SideQuotes  Reason = "quotes"      // one text that shows a conversation in progress
+	SideQuotes  Reason = "quotes"      // a text that quotes a conversation in progress
 	SideTitle   Reason = "title"
 	SideSummary Reason = "summary"
 	SideMemory  Reason = "memory"
@@ -192,7 +192,7 @@ func DropReasons() []Reason {
 // The reasons of precept_late_feedback_dropped_total: posted feedback that waited in the outbox was
 // not stored.
 const (
-	LateUnknown Reason = "unknown" // no session is known by the subject
+	LateUnknown Reason = "unknown" // no session belongs to the subject of the feedback
 	LateFull    Reason = "full"    // limits.feedback is in use
 	LateBad     Reason = "bad"     // the store refuses the feedback permanently
 	LateExpired Reason = "expired" // the feedback waited for a week, or for learning.retention
@@ -208,9 +208,9 @@ type HookResult string
 const (
 	HookRated        HookResult = "rated"        // sessions got feedback
 	HookParked       HookResult = "parked"       // the feedback waits in the outbox
-	HookIgnored      HookResult = "ignored"      // the event is no end of work
-	HookUnknown      HookResult = "unknown"      // no session showed the work
-	HookDuplicate    HookResult = "duplicate"    // the delivery came before
+	HookIgnored      HookResult = "ignored"      // the event does not report the end of work
+	HookUnknown      HookResult = "unknown"      // no session has the commit, branch or pull request
+	HookDuplicate    HookResult = "duplicate"    // the delivery was received before
 	HookUnauthorized HookResult = "unauthorized" // no secret signed the delivery
 	HookMalformed    HookResult = "malformed"    // the body is no payload of the service
 	HookFailed       HookResult = "failed"       // the store cannot be written

@@ -40,7 +40,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		slices.Sort(list)
 		slices.Sort(declared[prefix])
 		if !slices.Equal(list, declared[prefix]) {
-			t.Errorf("the list of %s has %q, want %q as declared", prefix, list, declared[prefix])
+			t.Errorf("list of the constants %s...: got %q, want %q as declared", prefix, list, declared[prefix])
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for name, value := range constants(t, "label.go") {
 		if !snake.MatchString(value) {
-			t.Errorf("%s is %q, want snake_case", name, value)
+			t.Errorf("%s: got value %q, want snake_case", name, value)
 		}
 	}
 }

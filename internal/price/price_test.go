@@ -18,7 +18,7 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 	} {
 		p, ok := price.Listed().PriceOf(model)
 		if ok != (input > 0) || p.Input != input {
-			t.Errorf("%q: got %v, %t, want input %v", model, p, ok, input)
+			t.Errorf("model %q: got price %+v, found %t, want the input price %v (0: not found)", model, p, ok, input)
 		}
 	}
 }
@@ -27,18 +27,18 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 func TestBuiltInRowsAreComplete(t *testing.T) {
 	table := price.Listed()
 	if len(table.Listed) != len("2025-12") || len(table.Entries) < 40 {
-		t.Fatalf("got %d rows of %q, want at least 40 with a date", len(table.Entries), table.Listed)
+		t.Fatalf("got %d rows and the date %q, want at least 40 rows and a date such as 2025-12", len(table.Entries), table.Listed)
 	}
 	seen := map[string]bool{}
 	for _, e := range table.Entries {
 		p := e.Price
 		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
-			t.Errorf("%q: got %+v, want complete prices, and each pattern once", e.Pattern, p)
+			t.Errorf("row %q: got %+v, want a valid pattern that occurs once, with cached <= input <= output", e.Pattern, p)
 		}
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("%s: an earlier row gives %+v, want %+v", example, got, p)
+			t.Errorf("model %s: got price %+v (found %t), want %+v of its row", example, got, ok, p)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 func TestCostCountsCachedTokensOnce(t *testing.T) {
 	p := price.Price{Input: 2, Cached: 0.5, Output: 10}
 	if got := p.Cost(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
-		t.Errorf("got %v, want 2.4", got)
+		t.Errorf("got cost %v, want 2.4", got)
 	}
 }
 
@@ -54,6 +54,6 @@ func TestCostCountsCachedTokensOnce(t *testing.T) {
 func TestFlatPriceAppliesToEveryModel(t *testing.T) {
 	p, ok := price.Flat(2, 0).PriceOf("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
-		t.Errorf("got %+v, %t, want %+v", p, ok, want)
+		t.Errorf("got price %+v, found %t, want %+v, true", p, ok, want)
 	}
 }

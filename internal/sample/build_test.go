@@ -19,8 +19,8 @@ import (
 type script struct {
 	s    sample.Session
 	at   time.Time
-	next int // length of the agent's list
-	echo []string
+	next int      // length of the agent's list
+	echo []string // reply as an item of the next request
 }
 
 // newScript returns an empty session, to which the test adds turns.
@@ -109,7 +109,7 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 			e := c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "Hi"))
 			e.Outcome, e.Status = sample.Failed, 529
 		}, sample.DialogResponse, "overloaded"},
-		{"nothing came back", func(c *script) { c.turn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
+		{"no reply", func(c *script) { c.turn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
 		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
 		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
@@ -119,10 +119,10 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 			tt.turn(c)
 			got := sample.Build(c.s)
 			if len(got) != 1 || got[0].Family != tt.want {
-				t.Fatalf("got %q, want exactly one %s", families(got), tt.want)
+				t.Fatalf("got samples %q, want exactly one %s", families(got), tt.want)
 			}
 			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.field) {
-				t.Errorf("the output %s lacks %q", out, tt.field)
+				t.Errorf("got output %s, want a text with %q", out, tt.field)
 			}
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
@@ -133,7 +133,7 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 		})
 	}
 	if got := sample.Build(sample.Session{}); got != nil {
-		t.Errorf("an empty session gives %v, want no sample", got)
+		t.Errorf("empty session: got samples %v, want none", got)
 	}
 }
 
@@ -156,24 +156,24 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// Recorded verdicts of results are used. Two stubs with unknown requests are no retries of each other, and each gives
-// a sample.
-func TestBuildMakesOneSamplePerStub(t *testing.T) {
-	stub := func(id string) sample.Exchange {
+// Two exchanges of one turn whose items were not recorded are no retries of each other, and each gives a sample.
+func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
+	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
 	}
 	const one, two = "0b0e1c9e-5f0c-4c43-9a43-6f6a3b1a0001", "0b0e1c9e-5f0c-4c43-9a43-6f6a3b1a0002"
-	s := sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{stub(one), stub(two)}}
+	s := sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{withoutItems(one), withoutItems(two)}}
 	var events []string
 	for _, m := range sample.Build(s) {
 		ids, _ := m.Meta["source_event_ids"].([]string)
 		events = append(events, ids...)
 	}
 	if slices.Sort(events); !slices.Equal(events, []string{one, two}) {
-		t.Errorf("got the samples of the events %v, want %v", events, []string{one, two})
+		t.Errorf("got samples of the exchanges %v, want %v", events, []string{one, two})
 	}
 }
 
+// Build uses the recorded verdicts, and calls Failing only if the verdicts do not belong to the results.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()
@@ -195,7 +195,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		"a place without a result":  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
 		if failed, asked := build(k.verdicts); failed != k.failed || asked != k.asked {
-			t.Errorf("%s: %v failed calls, %d results judged again; want %d, %d", name, failed, asked, k.failed, k.asked)
+			t.Errorf("%s: got %v failed calls and %d calls of Failing, want %d and %d", name, failed, asked, k.failed, k.asked)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 		t.Errorf("got intent %v -> %v, want the first words, the last reply and 2 turns", intent.Input, intent.Output)
 	}
 	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
-		t.Errorf("calls of the same id must count once: %v", intent.Output)
+		t.Errorf("got intent output %v, want 2 tool calls and 1 failed call", intent.Output)
 	}
 	want := []sample.Lesson{{Slug: "b", State: "withheld"}, {Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}}
 	if !reflect.DeepEqual(intent.Meta["lessons"], want) {
@@ -243,7 +243,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 		c.s.Exchanges[i], c.s.Exchanges[j] = c.s.Exchanges[j], c.s.Exchanges[i]
 	}
 	if again := sample.Build(c.s); !reflect.DeepEqual(again, got) {
-		t.Error("the order in which exchanges are given must not matter")
+		t.Errorf("exchanges in reverse order: got samples %v, want %v", again, got)
 	}
 	c.s.Tenant = "other"
 	if other := sample.Build(c.s); other[0].ID == got[0].ID {
@@ -353,7 +353,7 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 		t.Errorf("the plan does not conform to its schema: %v", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
-		t.Errorf("quality_score %v, want that of a complete session with a loop", q)
+		t.Errorf("got quality_score %v, want 0.4 of a complete session with a loop", q)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
 			t.Fatalf("cut at %d: got %q, want valid text of at most that many bytes", n, got)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
-			t.Errorf("the cut text ends within a placeholder, want whole placeholders: %q", got)
+			t.Errorf("cut at %d: got %q, want no part of a placeholder", n, got)
 		}
 	}
 }
@@ -400,27 +400,27 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
 	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
-	where := map[string]string{} // words of the user in a dialog, to the id of the dialog
+	dialogIDs := map[string]string{} // ids of dialogs by the words of the user
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]
-		reported := map[string]bool{}
+		seen := map[string]bool{}
 		for _, m := range sample.Build(s) {
 			if m.Family != sample.DialogResponse {
 				continue
 			}
 			words := m.Input["user_text"].(string)
-			if reported[m.ID] || reported[words] {
-				t.Errorf("after %d exchanges %q is in two events, want one", n, words)
+			if seen[m.ID] || seen[words] {
+				t.Errorf("after %d exchanges: got two dialogs with the id %s or the words %q, want one", n, m.ID, words)
 			}
-			reported[m.ID], reported[words] = true, true
-			if old := where[words]; old != "" && old != m.ID {
-				t.Errorf("after %d exchanges %q has the id %s, want %s", n, words, m.ID, old)
+			seen[m.ID], seen[words] = true, true
+			if old := dialogIDs[words]; old != "" && old != m.ID {
+				t.Errorf("after %d exchanges: got id %s of the dialog %q, want %s", n, m.ID, words, old)
 			}
-			where[words] = m.ID
+			dialogIDs[words] = m.ID
 		}
 	}
-	if len(where) != 4 {
-		t.Errorf("got dialogs %v, want 4", where)
+	if len(dialogIDs) != 4 {
+		t.Errorf("got dialogs %v, want 4", dialogIDs)
 	}
 }

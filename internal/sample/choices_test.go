@@ -33,7 +33,7 @@ func TestCorrectionForms(t *testing.T) {
 			got += *p.Chosen[0].Content
 		}
 		if got != want {
-			t.Errorf("%s gives %q, want %q", correction, got, want)
+			t.Errorf("correction %s: got chosen answer %q, want %q", correction, got, want)
 		}
 	}
 }
@@ -50,11 +50,11 @@ func TestPreferencePairsNeedEqualWords(t *testing.T) {
 		{"a good score", sample.Rating{Source: "user", Type: "score", Score: 0.9, Turn: 2}, "one", "good"},
 		{"a poor score", sample.Rating{Source: "user", Type: "score", Score: 0.1, Turn: 2}, "one", ""},
 		{"rejected too", sample.Rating{Source: "user", Type: "rejection", Turn: 2}, "one", ""},
-		{"by a verifier", sample.Rating{Source: "system", Type: "approval", Turn: 2}, "one", ""},
-		{"of the session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
-		{"of no turn", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
-		{"of itself", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
-		{"to other words", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
+		{"approved by a verifier", sample.Rating{Source: "system", Type: "approval", Turn: 2}, "one", ""},
+		{"approved session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
+		{"approved turn that the session lacks", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
+		{"the rejected answer, approved", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
+		{"approved answer to other words", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
 		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
@@ -67,7 +67,7 @@ func TestPreferencePairsNeedEqualWords(t *testing.T) {
 			}
 		}
 		if got != c.chosen {
-			t.Errorf("%s: %q is better, want %q", c.name, got, c.chosen)
+			t.Errorf("%s: got chosen answer %q, want %q", c.name, got, c.chosen)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 	}
 }
 
-// A correction has a rating of its own when a person rated it, and a default otherwise.
+// An error_correction has the rating of a person, or acceptable without a rating.
 func TestRatingOfCorrections(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
@@ -138,7 +138,7 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			continue
 		}
 		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
-			t.Errorf(`got %+v, want Feedback.QualityLabel = %q and Meta["human_feedback_label"] = %q`, x.Feedback, sample.Good, sample.Approved)
+			t.Errorf("got feedback %+v, review label %v, want the labels %s and %s", x.Feedback, x.Meta["human_feedback_label"], sample.Good, sample.Approved)
 		}
 		got := ""
 		for _, c := range x.Output["repeated_calls"].([]map[string]any) {
@@ -166,6 +166,6 @@ func TestLessonHasItsStrongestState(t *testing.T) {
 		got += l.Slug + ":" + l.State + l.Arm + " "
 	}
 	if got != "a:withheldfirst b:control c:injected " {
-		t.Errorf(`got %s, want "a:withheldfirst b:control c:injected "`, got)
+		t.Errorf(`got lessons %s, want "a:withheldfirst b:control c:injected "`, got)
 	}
 }

@@ -18,11 +18,11 @@ func TestSealKeepsTheFirstEncoding(t *testing.T) {
 	first := x.Seal()
 	x.ID = "b"
 	if again := x.Encode(); string(again.Data) != string(first.Data) || string(again.Items) != "[{ }]" {
-		t.Errorf(`got Data %s, Items %s, want string(Data) = %q and string(Items) = "[{ }]"`, again.Data, again.Items, string(first.Data))
+		t.Errorf("got Data %s, Items %s after a change, want %s and [{ }]", again.Data, again.Items, first.Data)
 	}
 	back, err := first.Decode()
 	if err != nil || back.ID != "a" || len(back.New) != 1 || string(back.New[0]) != "{ }" {
-		t.Errorf(`got back %+v, error %v, want no error, ID = "a", one entry in New and string(New[0]) = "{ }"`, back, err)
+		t.Errorf(`got exchange %+v, error %v, want no error, ID = "a" and the item { }`, back, err)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestPromptAndToolsRoundTrip(t *testing.T) {
 	} {
 		back, err := x.Encode().Decode()
 		if err != nil || string(back.System) != string(x.System) || string(back.Tools) != string(x.Tools) || len(back.New) != len(x.New) {
-			t.Errorf("%s %s %s is decoded as %s %s %s, want the same: %v", x.System, x.Tools, x.New, back.System, back.Tools, back.New, err)
+			t.Errorf("got System %s, Tools %s, New %s, error %v, want %s, %s, %s and no error", back.System, back.Tools, back.New, err, x.System, x.Tools, x.New)
 		}
 	}
 }
@@ -55,18 +55,18 @@ func FuzzItems(f *testing.F) {
 		}()
 		for _, it := range back {
 			if !json.Valid(it) {
-				t.Errorf("%q is decoded to invalid JSON: %q", items, it)
+				t.Errorf("items %q: got item %q, want valid JSON", items, it)
 			}
 		}
 		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
 		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Errorf("%q is decoded as %q, want it unchanged", items, back)
+			t.Errorf("got items %q, want %q", back, items)
 		}
 	})
 }
 
-// slowly decodes with encoding/json alone.
-func slowly(data []byte) (e sample.Exchange, err error) {
+// decodeWithLibrary decodes an exchange with encoding/json alone.
+func decodeWithLibrary(data []byte) (e sample.Exchange, err error) {
 	err = json.Unmarshal(data, &e)
 	return e, err
 }
@@ -76,13 +76,13 @@ func TestDecodeReadsAllFields(t *testing.T) {
 		x := sample.Exchange{Truncated: rapid.Bool().Draw(t, "truncated"), At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC()}
 		fill(t, reflect.ValueOf(&x).Elem())
 		enc := x.Encode()
-		want, err := slowly(enc.Data)
+		want, err := decodeWithLibrary(enc.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := sample.Encoded{Data: enc.Data}.Decode()
 		if got.New, want.New = nil, nil; err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s\nis read as %+v\n    want %+v, %v", enc.Data, got, want, err)
+			t.Fatalf("%s:\n got %+v, error %v\nwant %+v", enc.Data, got, err, want)
 		}
 	})
 }
@@ -126,12 +126,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"ID":"a","lessons":null,"new":[1],"truncated":false,"at":"x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := sample.Encoded{Data: data}.Decode()
-		want, wantErr := slowly(data)
+		want, wantErr := decodeWithLibrary(data)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: got %v, want %v", data, err, wantErr)
+			t.Fatalf("%q: got error %v, want %v as encoding/json", data, err, wantErr)
 		}
 		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !repeats(data) {
-			t.Errorf("%q: got %+v, want %+v", data, got, want)
+			t.Errorf("%q: got %+v, want %+v as encoding/json", data, got, want)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestEncodedExchangesRoundTrip(t *testing.T) {
 			t.Fatalf("got %s, want one line without needless escapes", enc.Data)
 		}
 		if got, err := enc.Decode(); err != nil || !reflect.DeepEqual(got, e) {
-			t.Fatalf("\n got %+v (%v)\nwant %+v", got, err, e)
+			t.Fatalf("got exchange %+v, error %v\nwant %+v", got, err, e)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	}
 }
 
-func TestDecodeExchangeError(t *testing.T) {
+func TestDecodeRefusesATurnThatIsAString(t *testing.T) {
 	if _, err := (sample.Encoded{Data: []byte(`{"turn":"x"}`)}).Decode(); err == nil {
 		t.Error("got no error for a turn that is a string, want an error")
 	}
@@ -86,7 +86,7 @@ func TestNewIDDependsOnlyOnTheRandomSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
-		t.Errorf("%s is not a UUID v4", a)
+		t.Errorf("got id %s, want a UUID v4", a)
 	}
 	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if a != b {
@@ -106,10 +106,10 @@ func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	enc := e.Encode()
 	got := string(enc.Data) + string(enc.Items)
 	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
-		t.Errorf("the redacted exchange holds an address or a password: %s", got)
+		t.Errorf("got redacted exchange %s, want no address and no password", got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
-		t.Errorf("%d placeholders of one address, want 3: %s", n, got)
+		t.Errorf("got %d placeholders of the address, want 3: %s", n, got)
 	}
 	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
 		t.Errorf("got counts %v, want 3 emails and 1 secret", e.Redacted)
@@ -122,7 +122,7 @@ func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))
 		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
-			t.Errorf("%s: the reply is %q and its call %q, want %q in both", outcome, e.Reply.Text, e.Reply.Calls[0].Args, want)
+			t.Errorf("%s: got reply %q and arguments %q, want %q in both", outcome, e.Reply.Text, e.Reply.Calls[0].Args, want)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestExportGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines {
-				t.Errorf("%d lines, want %d", n, tt.lines)
+				t.Errorf("got %d lines, want %d", n, tt.lines)
 			}
 			file := "testdata/export/" + tt.name + ".jsonl"
 			if *update {
@@ -77,7 +77,7 @@ func TestExportGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(out.Bytes(), want) {
-				t.Errorf("got\n%s\nwant\n%s", out.Bytes(), want)
+				t.Errorf("got export\n%s\nwant %s\n%s", out.Bytes(), file, want)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
-	t.Run("the list is sent anew", func(t *testing.T) {
+	t.Run("the list is sent again", func(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
 		c.echo, c.next = nil, 0
@@ -146,7 +146,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		}
 	})
 	if got := (&sample.Session{}).Conversation(); got != nil {
-		t.Errorf("an empty session gives the messages %v, want none", got)
+		t.Errorf("empty session: got messages %v, want none", got)
 	}
 }
 
@@ -201,9 +201,9 @@ func TestExporterReturnsTheFirstError(t *testing.T) {
 		t.Errorf("got error %v, want: line 1 of the export: disk full", err)
 	}
 	if err := x.Chat(&exported().s); err == nil {
-		t.Error("the second line succeeded, want the first error again")
+		t.Error("line after a failed line: got no error, want an error")
 	}
 	if err := x.Flush(); err == nil {
-		t.Error("the error was forgotten at the end")
+		t.Error("Flush after a failed line: got no error, want an error")
 	}
 }

@@ -49,8 +49,8 @@ func workSession() sample.Session {
 	return c.s
 }
 
-// talkSession returns a dialogue without tools: one answer is truncated, one is an error that was
-// tried again, one has only a call.
+// talkSession returns a dialogue without tools: one answer is truncated, one is an error of the upstream, and one
+// request was aborted by the client.
 func talkSession() sample.Session {
 	c := newScript()
 	c.s.Name = ""
@@ -79,7 +79,7 @@ func nothingSession() sample.Session {
 	return c.s
 }
 
-// Samples of whole sessions are pinned: stores, exports and readers of other programs hold them.
+// Stores, exports and readers of other programs have the samples, so an unchanged session must give unchanged samples.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range wholeSessions() {
 		t.Run(name, func(t *testing.T) {

@@ -8,13 +8,13 @@ const (
 	NoWords   = noWords
 )
 
-// Cut is how a text is shortened.
+// Cut is cut, which shortens a text.
 var Cut = cut
 
-// Possible reports whether the arguments may contain an opted-out path.
+// Possible is mayHit.
 func Possible(o *OptOut, args string) bool { return o.mayHit([]byte(args)) }
 
-// Literals returns the texts of which an argument must contain one for a pattern to match.
+// Literals returns the literal of each path pattern.
 func Literals(o *OptOut) []string {
 	var out []string
 	for _, p := range o.paths {

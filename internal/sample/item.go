@@ -50,7 +50,7 @@ func hasModelOutput(it *wire.Item) bool {
 // A call or a result that an agent writes as text is an Event. A conversation contains the text itself,
 // so the following functions leave such calls and results out.
 
-// spokenCalls returns the calls of an item, without calls in its text.
+// spokenCalls returns the calls of an item that are not text.
 func spokenCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
@@ -61,7 +61,7 @@ func spokenCalls(it *wire.Item) []Call {
 	return out
 }
 
-// spokenResults returns the results of an item, without results in its text.
+// spokenResults returns the results of an item that are not text of a user's message.
 func spokenResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }

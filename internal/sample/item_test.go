@@ -24,7 +24,7 @@ func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "done"}, raw)
 		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
-			t.Errorf("%s: the sample has the words %q, want %q as for matching", content, got, want)
+			t.Errorf("%s: got words %q in the sample, want %q as for matching", content, got, want)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func printSession(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-// The calls that package wire reads are in the samples; only wire reads the forms in this test.
+// The calls that package wire reads are in the samples.
 func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
@@ -58,10 +58,10 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		{"a function_call of older clients", "chat", []string{
 			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
 		}, calls("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
-		{"a shell of the provider's", "responses", []string{
+		{"local_shell_call of the Responses API", "responses", []string{
 			`{"type":"local_shell_call","id":"l1","call_id":"c1","action":{` + shell + `}}`, `{"type":"local_shell_call_output","call_id":"c1","output":"a.go"}`,
 		}, calls("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
-		{"a patch of the provider's", "responses", []string{
+		{"apply_patch_call of the Responses API", "responses", []string{
 			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
 		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
 		{"calls without ids, answered in their order", "chat", []string{
@@ -71,7 +71,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		{"a call that is written as text", "chat", []string{
 			messageJSON("assistant", "Thought: look\nAction: ls\nAction Input: ."), messageJSON("user", "Observation: a.go"),
 		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
-		{"another precept's block over a result", "chat", []string{
+		{"a block of another precept before a result", "chat", []string{
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
 			answer("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
 		}, calls("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
@@ -86,7 +86,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 			}
 			first := sample.Build(s.s)[0]
 			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
-				t.Errorf("a sample %s of %d calls, want %d", first.Family, n, c.tools)
+				t.Errorf("got sample %s of %d calls, want intent_resolution of %d", first.Family, n, c.tools)
 			}
 		})
 	}
@@ -100,28 +100,29 @@ func TestStringInputIsUserWords(t *testing.T) {
 		t.Errorf("got the user's words %q, want \"say hello\"", got)
 	}
 	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
-		t.Errorf(`got %q, want "user:say hello | assistant:Hello."`, got)
+		t.Errorf(`got conversation %q, want "user:say hello | assistant:Hello."`, got)
 	}
 }
 
-// Calls that an agent writes as text are exported and shown as text.
+// Calls and results that an agent writes as text are text in Conversation and in the messages of a Reader.
 func TestTextCallsAreExportedAsText(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
 	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
-		t.Errorf(`got %q, want "user:go | assistant:" + ask + " | user:Observation: a.go | assistant:done"`, got)
+		t.Errorf("got conversation %q, want the text %q and its result as texts", got, callText)
 	}
 	r := sample.NewReader()
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
 	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
-		t.Errorf(`got %+v, want one entry in got, Role = %q and Text = "Observation: a.go"`, got, sample.EventUser)
+		t.Errorf(`got messages %+v, want one message of the role %s with the text "Observation: a.go"`, got, sample.EventUser)
 	}
 }
 
-// An imported transcript has the answers of the model in the replies only.
+// The exchanges of an imported transcript have the answers of the model in the replies only. The result of a call as
+// text is found there.
 func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
@@ -133,11 +134,11 @@ func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	c.echo = nil
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := printSession(&c.s); got != "user:go | ls(.)=a.go" {
-		t.Errorf(`got %q, want "user:go | ls(.)=a.go"`, got)
+		t.Errorf(`got session %q, want "user:go | ls(.)=a.go"`, got)
 	}
 }
 
-// A legacy client names its calls by their tools: a second call is not an edit of the first one.
+// The call id of an older client is the name of the tool. A second call of the tool is not an edited first call.
 func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	echo := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
@@ -151,10 +152,10 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
-		t.Errorf(`got families(got) %s, Output %v, want families(got) = "intent_resolution error_correction", Output["tool_calls"] = 2 and Output["failed_calls"] = 1`, families(got), got[0].Output)
+		t.Errorf("got families %s and output %v, want intent_resolution error_correction with 2 calls, 1 of them failed", families(got), got[0].Output)
 	}
 	if got := printSession(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
-		t.Errorf("got %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
+		t.Errorf("got session %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
 	}
 }
 
@@ -177,7 +178,7 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
 	for _, s := range sample.Build(c.s) {
 		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
-			t.Errorf(`got %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
+			t.Errorf(`got sample %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
 		}
 	}
 	e := c.s.Exchanges[0]
@@ -188,12 +189,12 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
 	if _, hasChoices := sample.Build(c.s)[0].Meta["choices"]; hasChoices {
-		t.Error("a reply with one choice lists choices")
+		t.Error("reply with one choice: got a number of choices, want none")
 	}
 }
 
-// A session that is first seen in the middle holds the earlier messages. A repeated reply is listed once, a call has
-// one answer, and an answer without a call has no owner.
+// The events of a session that is first seen in the middle include the earlier messages. A repeated reply is listed
+// once, a call has one result, and a result without a call is left out.
 func TestEventsOfASessionSeenInTheMiddle(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "It is a."},
@@ -227,10 +228,10 @@ func TestCallKeepsItsFirstResult(t *testing.T) {
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
 		c.s.Failing = failing
 		if got := printSession(&c.s); got != want {
-			t.Errorf("id %q: got %s, want %s", id, got, want)
+			t.Errorf("id %q: got session %s, want %s", id, got, want)
 		}
 		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {
-			t.Errorf("id %q: got %v, want 0 failed calls", id, got[0].Output)
+			t.Errorf("id %q: got output %v, want 0 failed calls", id, got[0].Output)
 		}
 	}
 }

@@ -50,5 +50,5 @@ func TestBuildTimeIsLinear(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d calls take %v, and %d take %v: want a linear time", n, small, times*n, large)
+	t.Errorf("Build took %v for %d calls and %v for %d, want at most %d times as long", small, n, large, times*n, allowed)
 }

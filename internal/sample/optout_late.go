@@ -117,21 +117,21 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	return !judged || o.hitsSample(m)
 }
 
-// sessionWords are the names of the members of Feedback.Details that contain words of a person.
-var sessionWords = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
+// wordMembers are the names of the members of Feedback.Details with words of a person.
+var wordMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionWords reports whether a sample has words of feedback on the whole session.
 func (m *Sample) HasSessionWords() bool {
 	if _, ok := m.Feedback.Details["turn"]; ok {
 		return false
 	}
-	return slices.ContainsFunc(sessionWords[:], func(name string) bool { return m.Feedback.Details[name] != nil })
+	return slices.ContainsFunc(wordMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
 // DropWords removes the words of feedback from a sample, and keeps the score.
 func (m *Sample) DropWords() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
-	for _, name := range sessionWords {
+	for _, name := range wordMembers {
 		delete(m.Feedback.Details, name)
 	}
 }

@@ -53,7 +53,7 @@ func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
 				t.Errorf("%s, echo %v: got %+v, want turns 1 and 4, the latter with the words of the user only", dialect, echo, got)
 			}
 			if len(list[3].New) == 1 && echo {
-				t.Error("Visible changed the reply of its argument")
+				t.Error("Visible removed an item of its argument, want the argument unchanged")
 			}
 		}
 	}
@@ -71,18 +71,18 @@ func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 		judged bool
 		want   bool
 	}{
-		"a hidden exchange":                      {[]any{"1", "2"}, list, "", true, true},
-		"no hidden exchange":                     {[]any{"1", "4"}, list, "", false, false},
-		"no ids":                                 {nil, list, "", false, true},
-		"left the store, judged, with the path":  {[]any{"7"}, nil, "cat prod.env", true, true},
-		"left the store, judged":                 {[]any{"7"}, nil, "cat notes.txt", true, false},
-		"left the store, not judged":             {[]any{"7"}, nil, "cat notes.txt", false, true},
-		"no ids, left the store, not judged":     {nil, nil, "cat notes.txt", false, true},
-		"an exchange left the store, not judged": {[]any{"1", "7"}, list, "", false, true},
+		"a hidden exchange":  {[]any{"1", "2"}, list, "", true, true},
+		"no hidden exchange": {[]any{"1", "4"}, list, "", false, false},
+		"no ids":             {nil, list, "", false, true},
+		"exchange not in the store, judged, with the path":  {[]any{"7"}, nil, "cat prod.env", true, true},
+		"exchange not in the store, judged":                 {[]any{"7"}, nil, "cat notes.txt", true, false},
+		"exchange not in the store, not judged":             {[]any{"7"}, nil, "cat notes.txt", false, true},
+		"no ids, exchange not in the store, not judged":     {nil, nil, "cat notes.txt", false, true},
+		"one of two exchanges not in the store, not judged": {[]any{"1", "7"}, list, "", false, true},
 	} {
 		m := sample.Sample{Input: map[string]any{"user_text": c.input}, Meta: map[string]any{"source_event_ids": c.ids}}
 		if got := o.HidesSample(&m, c.list, c.judged); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
+			t.Errorf("%s: got HidesSample = %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	list := conversation("chat", true)
 	var none *sample.OptOut
 	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
-		t.Error("an empty set of marks hides content")
+		t.Error("nil OptOut: got hidden content, want none")
 	}
 	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {
 		o, err := sample.NewOptOut(nil, c[0], c[1])
@@ -101,7 +101,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := o.Visible(list); len(got) != 0 {
-			t.Errorf("%v: got %d visible exchanges, want none", c, len(got))
+			t.Errorf("agents %v, tenants %v: got %d visible exchanges, want none", c[0], c[1], len(got))
 		}
 	}
 }

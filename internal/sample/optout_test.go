@@ -69,8 +69,8 @@ func TestOptOutHitsListedPaths(t *testing.T) {
 	}
 }
 
-// TestOptOutAnySpelling wraps one path in any mixture of depth, case, separators and commands.
-func TestOptOutAnySpelling(t *testing.T) {
+// Hits finds a path in any mixture of depth, case, separators and commands.
+func TestOptOutHitsAnySpelling(t *testing.T) {
 	o := optOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SampledFrom([]string{"", "./", "../", "/a/b c/", `C:\x\`, "config//"}).Draw(t, "dir") +
@@ -107,11 +107,12 @@ func TestOptOutAnySpelling(t *testing.T) {
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
 	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
-		t.Error("the patterns of agents and tenants match wrong names, or miss their own")
+		t.Errorf("got opt-outs %v of CI-42, %v of coder, %v of acme, %v of acme2, want true, false, true, false",
+			o.Agent("CI-42"), o.Agent("coder"), o.Tenant("acme"), o.Tenant("acme2"))
 	}
 	var zero sample.OptOut
 	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
-		t.Error("the zero value must let everything pass")
+		t.Error("zero OptOut: got an opt-out of an agent, a tenant or a path, want none")
 	}
 }
 
@@ -156,18 +157,18 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 		"responses, shell":       {item(`{"type":"local_shell_call","call_id":"1","action":{"type":"exec","command":["cat","prod.env"]}}`), true},
 		"escaped":                {item(`{"type":"\u0066unction_call","call_id":"1","arguments":"{\"path\":\"\\u002eenv\"}"}`), true},
 		"responses, unknown":     {item(`{"type":"browser_call","call_id":"1","action":{"open":"a/prod.env"}}`), true},
-		"of the provider":        {item(`{"role":"assistant","content":[{"type":"server_tool_use","id":"1","name":"fetch","input":{"url":"file:///srv/.env"}}]}`), true},
-		"its second content":     {item(`{"role":"assistant","content":[],"content":[{"type":"tool_use","id":"1","input":{"file":".env"}}]}`), true},
+		"tool of the provider":   {item(`{"role":"assistant","content":[{"type":"server_tool_use","id":"1","name":"fetch","input":{"url":"file:///srv/.env"}}]}`), true},
+		"second of two contents": {item(`{"role":"assistant","content":[],"content":[{"type":"tool_use","id":"1","input":{"file":".env"}}]}`), true},
 		"words in an input":      {item(`"call me when .env is there"`), false},
 		"a tool's name":          {item(`{"role":"assistant","content":[{"type":"tool_use","id":".env","name":".env","input":{}}]}`), false},
 		"another file":           {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
 		"words of a person":      {item(`{"role":"user","content":"call me when .env is there"}`), false},
 		"words of an answer":     {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
-		"nothing at all":         {sample.Exchange{}, false},
-		"what is not a document": {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
+		"an empty exchange":      {sample.Exchange{}, false},
+		"invalid JSON":           {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
 		if got := o.Named(&c.x); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
+			t.Errorf("%s: got Named = %v, want %v", name, got, c.want)
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {
@@ -175,8 +176,8 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 	}
 }
 
-// A text that is dismissed without parsing holds no pattern's text, in upper or lower case.
-func TestOptOutDismissalIgnoresCase(t *testing.T) {
+// mayHit is true exactly for texts with the literal of a pattern, in upper or lower case.
+func TestMayHitIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +190,7 @@ func TestOptOutDismissalIgnoresCase(t *testing.T) {
 			want = want || strings.Contains(strings.ToLower(args), literal)
 		}
 		if got := sample.Possible(o, args); got != want {
-			t.Errorf("%q: got %v, want %v", args, got, want)
+			t.Errorf("%q: got mayHit = %v, want %v", args, got, want)
 		}
 	})
 }

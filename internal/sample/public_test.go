@@ -17,8 +17,8 @@ import (
 // calls, and the reply of the model.
 type drawnTurn struct {
 	words   string   // words of the user; "" after calls
-	results []string // of the calls before
-	text    string   // the model's
+	results []string // results of the calls in the turn before
+	text    string   // text of the model
 	calls   []sample.Call
 }
 
@@ -163,7 +163,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			if i == 0 {
 				first = got
 			} else if !reflect.DeepEqual(got, first) {
-				t.Fatalf("the samples of dialect %s differ:\n%+v\nchat:\n%+v", dialect, got, first)
+				t.Fatalf("dialect %s: got samples, events and messages\n%+v\nwant as in the chat dialect\n%+v", dialect, got, first)
 			}
 		}
 		asked := 0
@@ -177,7 +177,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			}
 		}
 		if calls != asked {
-			t.Fatalf("the sample has %d calls, want %d", calls, asked)
+			t.Fatalf("got %d events of calls, want %d", calls, asked)
 		}
 	})
 }
@@ -195,13 +195,13 @@ func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 			s.Exchanges[i] = back
 		}
 		if got := sample.Build(s); !reflect.DeepEqual(got, want) {
-			t.Fatalf("got\n%+v\nwant\n%+v", got, want)
+			t.Fatalf("got samples of the stored session\n%+v\nwant\n%+v", got, want)
 		}
 	})
 }
 
-// A reading returns each call and each answer of a growing session once, with the call of each answer.
-func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
+// A Reader returns each call and each result of a growing session once, with the call of each result.
+func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		story := drawTurns().Draw(t, "story")
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)
@@ -218,7 +218,7 @@ func TestReadingReturnsEachCallAndAnswerOnce(t *testing.T) {
 				case sample.EventUser:
 					words += event.Words
 				default:
-					t.Fatalf("turn %d repeats the reply of the model, want it once: %+v", i, event)
+					t.Fatalf("turn %d: got message %+v of the request, want results and words of the user only", i, event)
 				}
 			}
 			if results != len(story[i].results) || words != story[i].words {

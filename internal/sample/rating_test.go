@@ -31,11 +31,11 @@ func TestRatingsBecomeLabels(t *testing.T) {
 		{"low score", []sample.Rating{{Source: "user", Type: "score", Score: 0.1}}, "user", "score", sample.Poor, sample.Rejected, 0.1},
 		{"score out of range", []sample.Rating{{Source: "user", Type: "score", Score: 7}}, "user", "score", sample.Good, sample.Approved, 1},
 		{"correction", []sample.Rating{{Source: "user", Type: "correction", Score: 0.3, Correction: json.RawMessage(`"x"`)}}, "user", "correction", sample.Poor, sample.Rejected, 0.3},
-		{"a verifier does not review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
-		{"implicit is the system's", []sample.Rating{{Source: "implicit", Type: "rejection"}}, "system", "rejection", sample.Poor, sample.NotReviewed, 0},
-		{"a person goes first", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"a rating of a verifier is no review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
+		{"implicit feedback has the source system", []sample.Rating{{Source: "implicit", Type: "rejection"}}, "system", "rejection", sample.Poor, sample.NotReviewed, 0},
+		{"a person takes precedence", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
 		{"the latest counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
-		{"another turn's", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
+		{"rating of another turn", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestRatingsBelongToTheirTurns(t *testing.T) {
 	got := sample.Build(c.s)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
-		t.Errorf("the labels are %q, want poor at the rated turn and good at the last answer", labels)
+		t.Errorf("got labels %q, want none, poor at the rated turn and good at the last answer", labels)
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {
@@ -79,7 +79,7 @@ func TestRatingsBelongToTheirTurns(t *testing.T) {
 func TestQualityCountsRatings(t *testing.T) {
 	var q sample.Quality
 	if q.Rates().OK {
-		t.Error("a quality without ratings has a rate, want none")
+		t.Error("Quality without samples: got Rates with OK = true, want false")
 	}
 	rated := func(typ, label string, score float64) *sample.Sample {
 		return &sample.Sample{Family: sample.DialogResponse, Feedback: sample.Feedback{Type: typ, QualityLabel: label, Details: map[string]any{"score": score}}}
@@ -96,7 +96,7 @@ func TestQualityCountsRatings(t *testing.T) {
 	}
 	want := sample.Rates{Approval: 0.5, Correction: 0.125, Rejection: 0.25, MeanScore: 0.5, OK: true}
 	if got := q.Rates(); got != want {
-		t.Errorf("rates %+v, want %+v", got, want)
+		t.Errorf("got rates %+v, want %+v", got, want)
 	}
 }
 
@@ -127,12 +127,12 @@ func TestFilterSelectsSamples(t *testing.T) {
 		{"unrated", sample.Filter{Quality: []string{"unrated"}}, true},
 		{"good", sample.Filter{Quality: []string{sample.Good}}, false},
 		{"lesson", sample.Filter{Lesson: "x"}, true},
-		{"a withheld lesson was not there", sample.Filter{Lesson: "y"}, false},
+		{"a withheld lesson does not count", sample.Filter{Lesson: "y"}, false},
 	}
 	for _, tt := range tests {
 		for _, sample := range []*sample.Sample{&s, &decoded} {
 			if got := tt.f.Match("default", sample); got != tt.want {
-				t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+				t.Errorf("%s: got Match = %v, want %v", tt.name, got, tt.want)
 			}
 		}
 	}
@@ -141,15 +141,15 @@ func TestFilterSelectsSamples(t *testing.T) {
 // An unrated corrected call is acceptable when it was executed unchanged; a rating of a person takes precedence.
 func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 	for name, c := range map[string]struct {
-		sentBack string // the arguments with which the call comes back
+		sentBack string // arguments of the call in the next request
 		ratings  []sample.Rating
 		want     string
 	}{
-		"as it was":         {`{"cmd":"npm test -- -w"}`, nil, sample.Acceptable},
-		"written anew":      {`{ "cmd" : "npm test -- -w" }`, nil, sample.Acceptable},
-		"changed":           {`{"cmd":"npm test -- -x"}`, nil, ""},
-		"a person's word":   {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}, sample.Poor},
-		"a person's praise": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
+		"unchanged":            {`{"cmd":"npm test -- -w"}`, nil, sample.Acceptable},
+		"other white space":    {`{ "cmd" : "npm test -- -w" }`, nil, sample.Acceptable},
+		"changed":              {`{"cmd":"npm test -- -x"}`, nil, ""},
+		"rejected by a person": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}, sample.Poor},
+		"approved by a person": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
 	} {
 		s := newScript()
 		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
@@ -165,7 +165,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 			}
 			found = true
 			if m.Feedback.QualityLabel != c.want {
-				t.Errorf("%s: got %q, want %q", name, m.Feedback.QualityLabel, c.want)
+				t.Errorf("%s: got label %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
 			if err := conforms(m); err != nil {
 				t.Errorf("%s: got %v, want no error", name, err)

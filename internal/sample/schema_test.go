@@ -126,7 +126,7 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 			t.Fatalf("the sample does not contain %q", f.old)
 		}
 		if conformsJSON([]byte(raw)) == nil {
-			t.Errorf("%s with %q instead of %q passes the check, want a fault", f.from, f.new, f.old)
+			t.Errorf("%s with %q instead of %q: got no error, want an error", f.from, f.new, f.old)
 		}
 	}
 }

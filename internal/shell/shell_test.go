@@ -23,7 +23,7 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// words returns the commands of a text as "words of one | words of the next".
+// words returns the words of each command of a text, with " | " between commands.
 func words(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {
@@ -54,8 +54,8 @@ func TestParseReadsTheGrammarOfBash(t *testing.T) {
 		{"a\r\nb", "a | b"},
 		{"", ""},
 	} {
-		if got := words(c.text); got != c.want || !shell.Parse(c.text).Parsed {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || !parsed {
+			t.Errorf("%q: got commands %q, Parsed = %v, want %q, true", c.text, got, parsed, c.want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("the words after the operator are %q, want %q", after, want)
+		t.Errorf("got commands with the operator before each %q, want %q", after, want)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 		"a <<< b": false, "a <<E\n> b\nE": false,
 	} {
 		if got := shell.Parse(text).Writes; got != want {
-			t.Errorf("%q: got %v, want %v", text, got, want)
+			t.Errorf("%q: got Writes = %v, want %v", text, got, want)
 		}
 	}
 }
 
-// A caller must not rely on the commands of an invalid Bash text, but gets the programs that the text names.
+// A text that is not valid Bash has Parsed = false, and its commands name the programs in the text.
 func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
@@ -93,8 +93,8 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 		{"cat > a <<EOF\nrm -rf /", "cat > a"},
 		{"make \"cut", "make cut"},
 	} {
-		if got := words(c.text); got != c.want || shell.Parse(c.text).Parsed {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || parsed {
+			t.Errorf("%q: got commands %q, Parsed = %v, want %q, false", c.text, got, parsed, c.want)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q: got a command without a word", text)
 			}
 			if c.Inner && c.After != "" {
-				t.Errorf("%q: %q has an operator inside of a substitution", text, c.Words)
+				t.Errorf("%q: got After = %q for the inner command %q, want none", text, c.After, c.Words)
 			}
 		}
 		if len(line.Commands) > len(text) {

@@ -14,14 +14,14 @@ func ExampleNearest() {
 	// Output: listen
 }
 
-// A misspelt name matches a name within two letters, or within one letter for short names.
+// Nearest allows two wrong letters, and one in a misspelt name of up to three letters.
 func TestNearestAllowsTwoWrongLetters(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
 	} {
 		if got := spell.Nearest(name, names); got != want {
-			t.Errorf("%q is near %q, want %q", name, got, want)
+			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
 		}
 	}
 }
@@ -33,12 +33,12 @@ func TestDistanceCountsEdits(t *testing.T) {
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"listen", "lisen", 1}, {"kitten", "sitting", 3}, {"same", "same", 0}}
 	for _, tc := range cases {
 		if got := spell.Distance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
+			t.Errorf("Distance(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
 		}
 	}
 }
 
-// A misspelt key means the nearest key, and no distant key.
+// Nearest returns the nearest name, and no name at a greater distance than 2.
 func TestNearestNamesNoDistantKey(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
@@ -46,7 +46,7 @@ func TestNearestNamesNoDistantKey(t *testing.T) {
 		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
 	} {
 		if got := spell.Nearest(misspelt, names); got != want {
-			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)
+			t.Errorf("Nearest(%q) = %q, want %q", misspelt, got, want)
 		}
 	}
 }
@@ -56,10 +56,10 @@ func TestClosestFindsANameAtAnyDistance(t *testing.T) {
 	for name, want := range map[string]string{"comit": "commit", "revert the last change": "review", "commit": "commit", "": "commit"} {
 		got, equal := spell.Closest(name, slices.Values(names))
 		if got != want || equal != (name == want) {
-			t.Errorf("%q is closest to %q (equal: %v), want %q (%v)", name, got, equal, want, name == want)
+			t.Errorf("Closest(%q) = %q, %v, want %q, %v", name, got, equal, want, name == want)
 		}
 	}
 	if got, equal := spell.Closest("x", slices.Values([]string{})); got != "" || equal {
-		t.Errorf("without names the closest is %q (equal: %v), want none", got, equal)
+		t.Errorf("Closest without names = %q, %v, want an empty name, false", got, equal)
 	}
 }

@@ -96,8 +96,8 @@ func (r *Request) decode(it *Item, value span) {
 }
 
 // New returns the index of the first item after the last output of the model (assistant message,
-// call, reasoning, reference): the new part of the turn. A beginning of the next answer at the end
-// of the list does not count. New is 0 in a delta request.
+// call, reasoning, reference): the new part of the turn. A prefilled beginning of the next answer (see Prefilled) does
+// not count as output. New is 0 in a delta request.
 func (r *Request) New() int { return r.scan.newFrom }
 
 func (r *Request) firstNew() int {

@@ -59,9 +59,9 @@ func NewMemory() *Memory {
 	return &Memory{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. Parse refuses a
-// body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the
-// reason of the error is "items".
+// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. Parse refuses
+// a body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the reason of the
+// error is "items".
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)

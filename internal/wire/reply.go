@@ -27,7 +27,7 @@ type Reply struct {
 	Cut      bool // text or arguments exceeded the capture limit
 
 	texts  []string // messages one by one, where a reply may have several
-	others []string // keys of the further choices
+	others []string // further keys: of the choices after the first, and item ids of calls
 	echoes []string // see EchoReply
 }
 

@@ -99,8 +99,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place of an edit. The second result is false if precept has already added a member at
-// the place, or if the tool result cannot hold text.
+// placeOf returns the place of an edit. The second result is false if the body has no place for text there, or if the
+// body already has a member in the spelling of newMember.
 func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()

@@ -9,8 +9,8 @@ import (
 // the provider's cache. A missing prompt is created.
 const System = -2
 
-// Beginnings of a created prompt. The odd space separates a created member from an empty member of
-// the client, and a body with such a beginning is left alone.
+// Beginnings of a created prompt. The space before the colon distinguishes a created member from a member of the
+// client. A body that already has such a beginning gets no text.
 const (
 	newContent      = `"content" :"`
 	newSystem       = `"system" :"`

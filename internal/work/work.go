@@ -66,7 +66,7 @@ func OfPullRequest(repository, number string) (ref Ref, ok bool) {
 }
 
 // ParsePullRequest reads the address of a pull request or a merge request, with or without a part
-// behind the number, or a repository with a number: https://github.com/acme/shop/pull/12, acme/shop#12,
+// after the number, or a repository with a number: https://github.com/acme/shop/pull/12, acme/shop#12,
 // acme/shop!12.
 func ParsePullRequest(text string) (ref Ref, ok bool) {
 	text = strings.TrimSpace(text)

@@ -34,7 +34,7 @@ func TestRepositoryOfARemote(t *testing.T) {
 		"host:shop":                              "",
 	} {
 		if got := work.RepositoryOf(remote); got != want {
-			t.Errorf("%q: got %q, want %q", remote, got, want)
+			t.Errorf("RepositoryOf(%q) = %q, want %q", remote, got, want)
 		}
 	}
 }
@@ -42,17 +42,17 @@ func TestRepositoryOfARemote(t *testing.T) {
 func TestNamesThatAreNoWorkAreRefused(t *testing.T) {
 	for _, hash := range []string{"", "3f2a9c", "3f2a9cg", "0000000", strings.Repeat("a", 65)} {
 		if _, ok := work.OfCommit(hash, ""); ok {
-			t.Errorf("OfCommit accepted %q", hash)
+			t.Errorf("OfCommit(%q): got ok = true, want false", hash)
 		}
 	}
 	for _, name := range []string{"", "a b", "a..b", "-x", "HEAD", "a:b", "a\x00b", "/a", "a//b", strings.Repeat("a", 257)} {
 		if _, ok := work.OfBranch(name, ""); ok {
-			t.Errorf("OfBranch accepted %q", name)
+			t.Errorf("OfBranch(%q): got ok = true, want false", name)
 		}
 	}
 	for _, text := range []string{"12", "#12", "shop#12", "acme/shop#-1", "acme/shop#x", "ftp://h/a/b/pull/1", "https://h/pull/1", "https://h/a/b/pull", "https://%zz/a/b/pull/1"} {
 		if ref, ok := work.ParsePullRequest(text); ok {
-			t.Errorf("ParsePullRequest(%q) = %v, want a refusal", text, ref)
+			t.Errorf("ParsePullRequest(%q) = %v, true, want false", text, ref)
 		}
 	}
 }
