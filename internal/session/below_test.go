@@ -32,18 +32,17 @@ func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 
 const randomID = "toolu_01A09q90qw90lq917835lq9"
 
-// calls returns a message of the model with one call.
-func calls(id string) string {
+// callMessage returns a message of the model with one call.
+func callMessage(id string) string {
 	return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":"{}"}}]}`
 }
 
-// result returns the result of a call as a message.
-func result(id, text string) string {
+// resultMessage returns the result of a call as a message.
+func resultMessage(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-// A sub-agent under the name of its parent session is one session of its own in all turns, and the parent session
-// continues.
+// A sub-agent under the name of its parent session has one other session in all turns. The parent session continues.
 func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	th := threader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
@@ -55,11 +54,11 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 		th.Replied(r, &rep, true)
 		th.Ended(r, true, begun)
 	}
-	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
+	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	above, _ := resolve(lead)
 	reply(above, wire.Reply{Text: "I delegate it"})
 
-	task := []string{words("count the files")}
+	task := []string{userMessage("count the files")}
 	first := agentRequest(t, "You count.", []string{"sh"}, task...)
 	parent, c := resolve(first)
 	if parent.ID != above.ID {
@@ -74,13 +73,13 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "sh", Args: "{}"}}})
 
-	second := agentRequest(t, "You count.", []string{"sh"}, append(task, calls(randomID), result(randomID, "3"))...)
+	second := agentRequest(t, "You count.", []string{"sh"}, append(task, callMessage(randomID), resultMessage(randomID, "3"))...)
 	parent, c = resolve(second)
 	again, ok := th.ResolveSubagent(parent, c, false, begun, nil)
 	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
 		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, again.ID, again.Method, sub.ID)
 	}
-	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, words("go"), answer("I delegate it"), words("and"))); on.ID != above.ID {
+	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); on.ID != above.ID {
 		t.Errorf("the parent's next request got session %s, want %s", on.ID, above.ID)
 	}
 }
@@ -92,18 +91,18 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	open := func(messages ...string) session.Resolved {
 		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), begun, nil)
 	}
-	start := open(words("go"))
+	start := open(userMessage("go"))
 	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
 	th.Ended(start, true, begun)
-	reply := answer("I have looked at it, and this is what I would do next: nothing at all")
-	failed := open(words("go"), reply, words("once more"))
+	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
+	failed := open(userMessage("go"), reply, userMessage("once more"))
 	th.Ended(failed, false, begun)
 	// The first message was rewritten: only the answer connects the request with the session.
-	next := open(words("go, it is noon"), reply, words("do it otherwise"))
+	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
 		t.Errorf("got the session of the first request: %v after its failure, %v for the next request (by %s), want true, true", failed.ID == start.ID, next.ID == start.ID, next.Method)
 	}
-	if concurrent := open(words("go, it is one"), reply, words("or so")); concurrent.ID == start.ID {
+	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
 		t.Error("a request with other first words joined a session with a request in progress")
 	}
 }
@@ -111,7 +110,7 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 // The prompt cache key is a session name for agents that are known to use the key so, with any suffix of their product
 // name.
 func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
-	body := `{"model":"m","prompt_cache_key":"k","messages":[` + words("go") + `]}`
+	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {
 		t.Fatal(err)
@@ -134,14 +133,14 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 		next []string
 		want bool
 	}{
-		"the next turn":               {[]string{words("one"), answer(long), words("two")}, true},
-		"a rewritten first message":   {[]string{words("one, with what was found"), answer(long), words("two")}, true},
-		"a rewritten answer":          {[]string{words("one"), answer("shortened"), words("two")}, true},
-		"both rewritten":              {[]string{words("summary"), answer("shortened"), words("two")}, false},
-		"the answer at a later index": {[]string{words("a"), words("b"), words("c"), words("d"), words("e"), answer(long)}, false},
+		"the next turn":               {[]string{userMessage("one"), assistantMessage(long), userMessage("two")}, true},
+		"a rewritten first message":   {[]string{userMessage("one, with what was found"), assistantMessage(long), userMessage("two")}, true},
+		"a rewritten answer":          {[]string{userMessage("one"), assistantMessage("shortened"), userMessage("two")}, true},
+		"both rewritten":              {[]string{userMessage("summary"), assistantMessage("shortened"), userMessage("two")}, false},
+		"the answer at a later index": {[]string{userMessage("a"), userMessage("b"), userMessage("c"), userMessage("d"), userMessage("e"), assistantMessage(long)}, false},
 	} {
 		r := recordOf("s")
-		first := parseChat(t, words("one"))
+		first := parseChat(t, userMessage("one"))
 		r.Begin(first, begun)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: long})
@@ -163,9 +162,9 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		reply.Complete = true
 		r.AddReply(&reply)
 	}
-	turn(agentRequest(t, "You lead.", []string{"hand_over"}, words("go")), wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "hand_over", Args: "{}"}}})
-	turn(agentRequest(t, "You work.", []string{"sh"}, words("go"), calls(randomID), result(randomID, "ok")), wire.Reply{Text: "done"})
-	history := []string{words("go"), calls(randomID), result(randomID, "ok"), answer("done"), words("and now")}
+	turn(agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("go")), wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "hand_over", Args: "{}"}}})
+	turn(agentRequest(t, "You work.", []string{"sh"}, userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok")), wire.Reply{Text: "done"})
+	history := []string{userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok"), assistantMessage("done"), userMessage("and now")}
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		want bool
@@ -173,7 +172,7 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		"system text of the newest agent":             {agentRequest(t, "You work.", nil, history...), true},
 		"system text of the agent before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
 		"unknown system text":                         {agentRequest(t, "You judge.", nil, history...), false},
-		"another conversation":                        {agentRequest(t, "You work.", nil, words("stop"), answer("done")), false},
+		"another conversation":                        {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
 	} {
 		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
 			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, k.want)

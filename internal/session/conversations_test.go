@@ -72,17 +72,17 @@ func (o *sharedKey) answer(x *dialogue, text bool) {
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
 	if text {
 		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", o.names)
-		x.history = append(x.history, answer(rep.Text))
+		x.history = append(x.history, assistantMessage(rep.Text))
 	} else {
 		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", o.names)
 		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
-		x.history = append(x.history, calls(id), result(id, "ok"))
+		x.history = append(x.history, callMessage(id), resultMessage(id, "ok"))
 	}
 	o.store(x.open.ID, o.th.Replied(*x.open, &rep, true))
 	o.th.Ended(*x.open, true, o.now)
 	x.open = nil
 	if x.replies++; text {
-		x.history = append(x.history, words("go on"))
+		x.history = append(x.history, userMessage("go on"))
 	}
 }
 
@@ -120,7 +120,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 			"": func(*rapid.T) { o.now = o.now.Add(time.Second) },
 			"begin": func(t *rapid.T) {
 				x := &dialogue{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
-				x.history = []string{words(x.task)}
+				x.history = []string{userMessage(x.task)}
 				o.talks = append(o.talks, x)
 				r := o.resolve(x)
 				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
@@ -151,13 +151,13 @@ func TestEachConversationIsOneSession(t *testing.T) {
 					}
 				}
 				if len(ends) > 0 {
-					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], words("do it otherwise"))
+					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], userMessage("do it otherwise"))
 					checkContinues(x, "the history is edited")
 				}
 			},
 			"shorten": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
-					x.history = append([]string{words("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
+					x.history = append([]string{userMessage("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
 					checkContinues(x, "the history is shortened")
 				}
 			},

@@ -14,7 +14,7 @@ import (
 
 // Each change of a record marks the record as dirty.
 func TestEachChangeMarksTheRecordDirty(t *testing.T) {
-	one := parseChat(t, words("one"))
+	one := parseChat(t, userMessage("one"))
 	for name, change := range map[string]func(r *session.Record){
 		"a request":                  func(r *session.Record) { r.Begin(one, begun) },
 		"the new items of a request": func(r *session.Record) { r.SetLastTurn(one) },
@@ -46,7 +46,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
 		before := r.Identity.Seen
-		r.Begin(parseChat(t, words(strings.Repeat("more ", i+1))), at)
+		r.Begin(parseChat(t, userMessage(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
 			t.Errorf("turn %d: got Seen = %v, want a time after the turn before, %v", i+1, r.Identity.Seen, before)
 		}
@@ -60,7 +60,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 func TestRepliesAddUpUsage(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
-		first := parseChat(t, words("one"))
+		first := parseChat(t, userMessage("one"))
 		r.Begin(first, begun)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
@@ -69,7 +69,7 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		if r.Thread.Used.Input != 107 || r.Thread.Used.Cached != 42 {
 			t.Errorf("got usage %+v, want Input = 107 and Cached = 42", r.Thread.Used)
 		}
-		next := parseChat(t, words("one, rewritten"), answer(reply), words("two"))
+		next := parseChat(t, userMessage("one, rewritten"), assistantMessage(reply), userMessage("two"))
 		r.Begin(next, begun)
 		if got := r.InPlace(next); got != want {
 			t.Errorf("list with %s: got InPlace = %v, want %v", reply, got, want)
@@ -192,7 +192,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 // outdated.
 func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
-	one := parseChat(t, words("one"), answer("ok"), words("two"))
+	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
 	r.Begin(one, begun)
 	r.Await(0)
 	r.Judged(0, true)
@@ -214,17 +214,17 @@ func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 	d := newStoredThreader(t)
 	var all [2]session.Resolved
 	for i := range all {
-		all[i] = d.open(session.Claim{}, words("go"))
+		all[i] = d.open(session.Claim{}, userMessage("go"))
 	}
 	past := func(i int) []string {
-		return []string{words("go"), calls(drawn(i)), result(drawn(i), "ok")}
+		return []string{userMessage("go"), callMessage(randomCallID(i)), resultMessage(randomCallID(i), "ok")}
 	}
 	for i := range all {
-		d.reply(all[i], calling(drawn(i)))
-		d.reply(d.open(session.Claim{}, past(i)...), calling("call_1"))
+		d.reply(all[i], callReply(randomCallID(i)))
+		d.reply(d.open(session.Claim{}, past(i)...), callReply("call_1"))
 	}
 	for _, i := range []int{1, 0} {
-		on := d.open(session.Claim{}, append(past(i), calls("call_1"), result("call_1", "ok"))...)
+		on := d.open(session.Claim{}, append(past(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if on.ID != all[i].ID || len(on.Doubt) > 0 {
 			t.Errorf("session %d: got %s, %d in doubt, want %s without doubt", i, on.ID, len(on.Doubt), all[i].ID)
 		}
@@ -243,15 +243,15 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 		back []string
 		want bool
 	}{
-		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{answer(strings.Repeat("t", 64)), words("on")}, true},
-		"a short text":                      {wire.Reply{Text: strings.Repeat("t", 63)}, []string{answer(strings.Repeat("t", 63)), words("on")}, false},
-		"long arguments":                    {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), result("call_9", "ok")}, true},
-		"short arguments":                   {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), result("call_9", "ok")}, false},
-		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), words("on")}, true},
+		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{assistantMessage(strings.Repeat("t", 64)), userMessage("on")}, true},
+		"a short text":                      {wire.Reply{Text: strings.Repeat("t", 63)}, []string{assistantMessage(strings.Repeat("t", 63)), userMessage("on")}, false},
+		"long arguments":                    {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), resultMessage("call_9", "ok")}, true},
+		"short arguments":                   {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), resultMessage("call_9", "ok")}, false},
+		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
 	} {
 		d := newStoredThreader(t)
-		r := d.reply(d.open(session.Claim{}, words("the plan was: one")), k.rep)
-		on := d.open(session.Claim{}, append([]string{words("the plan is: two")}, k.back...)...)
+		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), k.rep)
+		on := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, k.back...)...)
 		if (on.ID == r.ID) != k.want {
 			t.Errorf("%s: got the same session = %v (by %s), want %v", name, on.ID == r.ID, on.Method, k.want)
 		}

@@ -68,24 +68,24 @@ func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resol
 	return r
 }
 
-// calling returns a reply with these calls.
-func calling(ids ...string) (rep wire.Reply) {
+// callReply returns a reply with these calls.
+func callReply(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
 	}
 	return rep
 }
 
-// drawn returns the random call id number n.
-func drawn(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
+// randomCallID returns the random call id number n.
+func randomCallID(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
 // Of several sessions in the store with the newest item of a request, the session with more of the earlier items wins;
 // items that none of the sessions has are ignored.
 func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	x, y, z := conversation("x"), conversation("y"), conversation("z")
-	history := []string{words("go")}
+	history := []string{userMessage("go")}
 	for n := range 3 {
-		history = append(history, calls(drawn(n)), result(drawn(n), "ok"))
+		history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 	}
 	for name, k := range map[string]struct {
 		owners [][]session.ID // stored sessions of each key of the request, newest key first
@@ -120,19 +120,19 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
-	lead := agentRequest(t, "You lead.", []string{"delegate"}, words("go"))
+	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.findKeys), wire.Reply{Text: "I delegate it"})
-	task := agentRequest(t, "You count.", []string{"sh"}, words("count the files"))
+	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
 	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
 	sub, ok := d.th.ResolveSubagent(parent, named(task), true, begun, d.findKeys)
 	if !ok {
 		t.Fatal("ResolveSubagent refused the first request of a sub-agent")
 	}
 	d.keep(sub.ID, sub.Echoes)
-	d.reply(sub, calling(drawn(1)))
+	d.reply(sub, callReply(randomCallID(1)))
 
 	d.restart()
-	on := agentRequest(t, "You count.", []string{"sh"}, words("count the files"), calls(drawn(1)), result(drawn(1), "3"))
+	on := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the second time from memory
 		parent = d.th.Resolve(someone, named(on), on, begun, d.findKeys)
 		d.keep(parent.ID, parent.Echoes)
@@ -149,12 +149,12 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
-	first := d.reply(d.open(shared, words("one")), calling(drawn(1)))
+	first := d.reply(d.open(shared, userMessage("one")), callReply(randomCallID(1)))
 	if first.Method != session.ByBody || !first.SharedName {
 		t.Fatalf("first request: got %+v, want Method = %q and SharedName = true", first, session.ByBody)
 	}
 	d.restart()
-	two := d.open(shared, words("two"))
+	two := d.open(shared, userMessage("two"))
 	if two.ID != first.ID || !two.SharedName {
 		t.Fatalf("request with other words: got session %s (SharedName %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
@@ -163,11 +163,11 @@ func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	if own.ID == first.ID || !own.New || own.SharedName || own.Method != session.ByNew {
 		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
 	}
-	d.reply(own, calling(drawn(2)))
-	if on := d.open(shared, words("two"), calls(drawn(2)), result(drawn(2), "ok")); on.ID != own.ID {
+	d.reply(own, callReply(randomCallID(2)))
+	if on := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); on.ID != own.ID {
 		t.Errorf("next turn of the new session: got session %s by %s, want %s", on.ID, on.Method, own.ID)
 	}
-	if on := d.open(shared, words("one"), calls(drawn(1)), result(drawn(1), "ok")); on.ID != first.ID {
+	if on := d.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); on.ID != first.ID {
 		t.Errorf("next turn of the first session: got session %s by %s, want %s", on.ID, on.Method, first.ID)
 	}
 }
@@ -176,13 +176,13 @@ func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 // even if its words occur in many conversations.
 func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	d := newStoredThreader(t)
-	r := d.open(session.Claim{}, words("count the files"))
-	other := d.open(session.Claim{}, words("count the lines"))
+	r := d.open(session.Claim{}, userMessage("count the files"))
+	other := d.open(session.Claim{}, userMessage("count the lines"))
 	for _, x := range []*session.Resolved{&r, &other} {
 		x.Release()
 		d.reply(*x, wire.Reply{Text: "Done."})
 	}
-	if on := d.open(session.Claim{}, words("count the files"), answer("Done."), words("again")); on.ID != r.ID {
+	if on := d.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); on.ID != r.ID {
 		t.Errorf("next turn: got session %s by %s, want %s", on.ID, on.Method, r.ID)
 	}
 }
@@ -193,11 +193,11 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
 		d := newStoredThreader(t)
-		r := d.reply(d.open(session.Claim{}, words("move the parser")), calling(drawn(1)))
-		side := d.open(session.Claim{}, words("Sum it up, please: the parser was to be moved."))
+		r := d.reply(d.open(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
+		side := d.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.Ended(side, complete, d.now)
-		if on := d.open(session.Claim{}, words(recap), words("go on")); (on.ID == r.ID) != want {
+		if on := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (on.ID == r.ID) != want {
 			t.Errorf("complete = %v: got session %s by %s, want session %s: %v", complete, on.ID, on.Method, r.ID, want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 // A history that its agent declares truncated is recognised by its first words, also after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	d := newStoredThreader(t)
-	r := d.reply(d.open(session.Claim{}, words("upgrade the parser")), calling(drawn(1)))
+	r := d.reply(d.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
 	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	d.restart()
 	if on := d.open(session.Claim{}, cut); on.ID != r.ID || on.Method != session.ByEcho || on.New {
@@ -225,10 +225,10 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		d := newStoredThreader(t)
-		r := d.open(session.Claim{}, words("go"))
+		r := d.open(session.Claim{}, userMessage("go"))
 		d.th.Ended(r, false, d.now)
 		d.now = d.now.Add(after)
-		again := d.open(session.Claim{}, words("go"))
+		again := d.open(session.Claim{}, userMessage("go"))
 		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
 			t.Errorf("retry after %v: got the same session = %v, new = %v, want %v and %v", after, again.ID == r.ID, again.New, want, !want)
 		}
@@ -241,12 +241,12 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 // A retry of a failed first request is recognised among very many answered equal requests.
 func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	d := newStoredThreader(t)
-	slow := d.open(session.Claim{}, words("go"))
+	slow := d.open(session.Claim{}, userMessage("go"))
 	for i := range 300 {
-		d.reply(d.open(session.Claim{}, words("go")), calling(drawn(i)))
+		d.reply(d.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
 	d.th.Ended(slow, false, d.now)
-	if again := d.open(session.Claim{}, words("go")); again.ID != slow.ID {
+	if again := d.open(session.Claim{}, userMessage("go")); again.ID != slow.ID {
 		t.Errorf("retry: got session %s, want %s", again.ID, slow.ID)
 	}
 }
@@ -256,32 +256,32 @@ func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
-	a := d.open(session.Claim{}, words("go"))
-	if again := d.open(retry, words("go")); again.ID != a.ID || len(again.Doubt) > 0 {
+	a := d.open(session.Claim{}, userMessage("go"))
+	if again := d.open(retry, userMessage("go")); again.ID != a.ID || len(again.Doubt) > 0 {
 		t.Errorf("the declared retry: got the same session = %v, doubt %v, want true and none", again.ID == a.ID, again.Doubt)
 	}
-	b := d.open(session.Claim{}, words("go"))
+	b := d.open(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
-	if again := d.open(retry, words("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
+	if again := d.open(retry, userMessage("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
 		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, in doubt", again.ID == a.ID, again.ID == b.ID, again.Doubt)
 	}
 
 	// A later turn of two sessions with the same history: the retry continues the session with
 	// exactly this open request.
 	d = newStoredThreader(t)
-	a = d.open(session.Claim{}, words("go"))
-	b = d.open(session.Claim{}, words("go"))
-	d.reply(a, calling("call_1"))
-	d.reply(b, calling("call_1"))
-	past := []string{words("go"), calls("call_1")}
-	inFlight := d.open(session.Claim{}, append(past, result("call_1", "mine"))...)
-	d.open(session.Claim{}, append(past, result("call_1", "other"))...)
-	if again := d.open(retry, append(past, result("call_1", "mine"))...); again.ID != inFlight.ID {
+	a = d.open(session.Claim{}, userMessage("go"))
+	b = d.open(session.Claim{}, userMessage("go"))
+	d.reply(a, callReply("call_1"))
+	d.reply(b, callReply("call_1"))
+	past := []string{userMessage("go"), callMessage("call_1")}
+	inFlight := d.open(session.Claim{}, append(past, resultMessage("call_1", "mine"))...)
+	d.open(session.Claim{}, append(past, resultMessage("call_1", "other"))...)
+	if again := d.open(retry, append(past, resultMessage("call_1", "mine"))...); again.ID != inFlight.ID {
 		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", again.ID, again.Method, inFlight.ID)
 	}
-	if third := d.open(session.Claim{}, append(past, result("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
+	if third := d.open(session.Claim{}, append(past, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("request with a third result: got session %s of a request with another result, want a new session", third.ID)
 	}
 }
@@ -291,13 +291,13 @@ func TestTwinsContinueInTheirOrder(t *testing.T) {
 	d := newStoredThreader(t)
 	var all []session.Resolved
 	for range 4 {
-		all = append(all, d.open(session.Claim{}, words("go")))
+		all = append(all, d.open(session.Claim{}, userMessage("go")))
 	}
 	for _, r := range all {
-		d.reply(r, calling("call_1"))
+		d.reply(r, callReply("call_1"))
 	}
 	for i, r := range all {
-		on := d.open(session.Claim{}, words("go"), calls("call_1"), result("call_1", "ok"))
+		on := d.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
 		if on.ID != r.ID {
 			t.Errorf("continuation %d is session %s, want %s", i+1, on.ID, r.ID)
 		}

@@ -34,11 +34,11 @@ func parseChat(t interface {
 	return req
 }
 
-// words returns a message of the user.
-func words(s string) string { return `{"role":"user","content":"` + s + `"}` }
+// userMessage returns a message of the user.
+func userMessage(s string) string { return `{"role":"user","content":"` + s + `"}` }
 
-// answer returns a message of the model.
-func answer(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
+// assistantMessage returns a message of the model.
+func assistantMessage(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
 // rowOf returns the row of a record.
 func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
@@ -63,8 +63,8 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
 		r.AddReply(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
 	}
-	first := parseChat(t, words("one"))
-	second := parseChat(t, words("one"), answer("1"), words("two"))
+	first := parseChat(t, userMessage("one"))
+	second := parseChat(t, userMessage("one"), assistantMessage("1"), userMessage("two"))
 	for name, k := range map[string]struct {
 		hide  func(r *session.Record)
 		gone  []string
@@ -103,7 +103,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
-	r.Begin(parseChat(t, words("one")), begun)
+	r.Begin(parseChat(t, userMessage("one")), begun)
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
 		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
@@ -133,9 +133,9 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 		var messages []string
 		out, unjudged := 0, 0
 		for n := range turns {
-			messages = append(messages, words(strings.Repeat("x", n+1)))
+			messages = append(messages, userMessage(strings.Repeat("x", n+1)))
 			r.Begin(parseChat(t, messages...), begun)
-			messages = append(messages, answer("ok"))
+			messages = append(messages, assistantMessage("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
 				r.Judged(r.Thread.Turns, true)
@@ -159,7 +159,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 				turns, r.Thread.Items, other.Thread.Turns, other.Thread.Items, other.Silent())
 		}
 		longer := recordOf("s")
-		longer.Begin(parseChat(t, append(messages, words("more"), words("and more"))...), begun)
+		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), begun)
 		longer.Hide(mark)
 		if longer.Silent() {
 			t.Fatal("a mark of fewer items hid a record with more items, want no effect")

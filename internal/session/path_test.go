@@ -63,7 +63,7 @@ func FuzzParsePath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		form, rest, ok := session.ParsePath(path)
 		if !ok && (rest != path || form != session.PathForm{}) {
-			t.Fatalf("%q is not a path form: got %+v, %q, want no form", path, form, rest)
+			t.Fatalf("ParsePath(%q) = %+v, %q, false, want no form and the unchanged path", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
 			t.Fatalf("ParsePath(%q) returned the rest %q, want a suffix of the path that begins with a slash", path, rest)

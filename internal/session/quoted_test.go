@@ -47,9 +47,9 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
 	leaderRequest := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
-	worker := agentRequest(t, "You research.", []string{"search"}, words(task))
+	worker := agentRequest(t, "You research.", []string{"search"}, userMessage(task))
 	play := func(q *session.Quotes, name string, rep wire.Reply) {
-		q.AddTurn(someone, conversation(name), leaderRequest(words("Close the books of "+name+", please")), begun)
+		q.AddTurn(someone, conversation(name), leaderRequest(userMessage("Close the books of "+name+", please")), begun)
 		q.AddReply(someone, conversation(name), &rep)
 	}
 	for name, k := range map[string]struct {
@@ -66,12 +66,12 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		"too long ago":                         {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun.Add(30 * time.Minute), someone, false, false},
 		"another credential":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
 		"no call":                              {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
-		"a request with an answer":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words(task), answer("ok"), words("on")), begun, someone, false, false},
-		"first words of 7 bytes":               {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, words("Look up")), begun, someone, false, false},
+		"a request with an answer":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), begun, someone, false, false},
+		"first words of 7 bytes":               {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), begun, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
-			q.AddTurn(someone, conversation("one"), leaderRequest(words(task)), begun)
+			q.AddTurn(someone, conversation("one"), leaderRequest(userMessage(task)), begun)
 			q.AddReply(someone, conversation("one"), &callReply)
-		}, leaderRequest(words(task)), begun, someone, false, false},
+		}, leaderRequest(userMessage(task)), begun, someone, false, false},
 	} {
 		q := session.NewQuotes()
 		k.before(q)
@@ -87,9 +87,9 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words(questionText)), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage(questionText)), begun)
 	q.AddReply(someone, conversation("one"), &wire.Reply{Text: answerText, Complete: true})
-	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, words("Which colour is the sky at noon")), begun)
+	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, userMessage("Which colour is the sky at noon")), begun)
 	q.AddReply(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
 	both := questionText + " / " + answerText
 	for name, k := range map[string]struct {
@@ -97,19 +97,19 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"both in a text":                               {agentRequest(t, "Judge it.", nil, words(both)), begun, "one"},
-		"both as a list":                               {agentRequest(t, "Judge it.", nil, words(questionText), answer(answerText), words("Was it good?")), begun, "one"},
-		"the question alone":                           {agentRequest(t, "Judge it.", nil, words("He said: "+questionText)), begun, ""},
-		"the answer alone":                             {agentRequest(t, "Judge it.", nil, words("It said: "+answerText)), begun, ""},
-		"the system text of the conversation":          {agentRequest(t, "You help.", nil, words(both)), begun, ""},
-		"a tool of the conversation":                   {agentRequest(t, "Judge it.", []string{"sh", "ls"}, words(both)), begun, ""},
-		"other tools, no dialogue":                     {agentRequest(t, "Judge it.", []string{"save"}, words(both)), begun, ""},
-		"other tools, a dialogue":                      {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText)), begun, "one"},
-		"a dialogue, then 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
-		"a dialogue, then a short instruction":         {agentRequest(t, "Keep it.", []string{"save"}, words("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
-		"too long ago":                                 {agentRequest(t, "Judge it.", nil, words(both)), begun.Add(30 * time.Minute), ""},
-		"a chat, as a dialogue":                        {agentRequest(t, "Judge it.", nil, words("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
-		"a chat, not as a dialogue":                    {agentRequest(t, "Judge it.", nil, words("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
+		"both in a text":                               {agentRequest(t, "Judge it.", nil, userMessage(both)), begun, "one"},
+		"both as a list":                               {agentRequest(t, "Judge it.", nil, userMessage(questionText), assistantMessage(answerText), userMessage("Was it good?")), begun, "one"},
+		"the question alone":                           {agentRequest(t, "Judge it.", nil, userMessage("He said: "+questionText)), begun, ""},
+		"the answer alone":                             {agentRequest(t, "Judge it.", nil, userMessage("It said: "+answerText)), begun, ""},
+		"the system text of the conversation":          {agentRequest(t, "You help.", nil, userMessage(both)), begun, ""},
+		"a tool of the conversation":                   {agentRequest(t, "Judge it.", []string{"sh", "ls"}, userMessage(both)), begun, ""},
+		"other tools, no dialogue":                     {agentRequest(t, "Judge it.", []string{"save"}, userMessage(both)), begun, ""},
+		"other tools, a dialogue":                      {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText)), begun, "one"},
+		"a dialogue, then 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
+		"a dialogue, then a short instruction":         {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
+		"too long ago":                                 {agentRequest(t, "Judge it.", nil, userMessage(both)), begun.Add(30 * time.Minute), ""},
+		"a chat, as a dialogue":                        {agentRequest(t, "Judge it.", nil, userMessage("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
+		"a chat, not as a dialogue":                    {agentRequest(t, "Judge it.", nil, userMessage("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
 	} {
 		id, ok := q.About(someone, k.req, k.at)
 		if ok != (k.want != "") || ok && id != conversation(k.want) {
@@ -122,10 +122,10 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), begun)
 	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
 	shaped := func() *wire.Request {
-		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+words("Sort this: "+made)+`]}`))
+		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+userMessage("Sort this: "+made)+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
 		t.Error("the quoted reply is recognised after the time limit")
 	}
-	if _, ok := q.About(someone, agentRequest(t, "x", nil, words("Sort this: "+made)), begun); ok {
+	if _, ok := q.About(someone, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), begun); ok {
 		t.Error("a quotation of the reply in a request that does not require JSON is recognised, want no conversation")
 	}
 }

@@ -61,18 +61,18 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
-	work := parse(t, wire.Chat, "messages", []obj{system("S"), user("this is the task"), assistantMessage("this is the first answer"), user("this is the second task")}, tools("f"))
+	work := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("this is the second task")}, tools("f"))
 	q.AddTurn(sc, id, work, now)
 	q.AddReply(sc, id, &wire.Reply{Text: "this is the second answer"})
 	for name, c := range map[string]struct {
 		list []obj
 		want bool
 	}{
-		"the newest question and answer":      {[]obj{assistantMessage("what came before"), user("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
-		"the first question and answer":       {[]obj{system("A"), user("this is the task"), assistantMessage("this is the first answer"), user("Judge that.")}, true},
-		"the answer as words of the user":     {[]obj{system("You write."), user("this is the second task"), user("this is the second answer")}, false},
-		"the system text of the conversation": {[]obj{system("S"), user("this is the second task"), assistantMessage("this is the second answer"), user("go on")}, false},
-		"the question alone":                  {[]obj{system("You plan."), user("this is the second task")}, false},
+		"the newest question and answer":      {[]obj{assistantMessage("what came before"), userMessage("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"the first question and answer":       {[]obj{system("A"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("Judge that.")}, true},
+		"the answer as words of the user":     {[]obj{system("You write."), userMessage("this is the second task"), userMessage("this is the second answer")}, false},
+		"the system text of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
+		"the question alone":                  {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
 		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
 			t.Errorf("%s: got conversation %v, found = %v, want found = %v (%v if found)", name, got, ok, c.want, id)

@@ -30,7 +30,7 @@ func tools(names ...string) obj {
 
 func TestRecordRoundTrip(t *testing.T) {
 	r := newRecord()
-	r.Begin(parse(t, wire.Chat, "messages", []obj{user("go")}, tools("a", "b")), noon)
+	r.Begin(parse(t, wire.Chat, "messages", []obj{userMessage("go")}, tools("a", "b")), noon)
 	r.Lessons.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
 	r.Lessons.Matched = []string{"s"}
 	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
@@ -84,7 +84,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestBeginClassifiesTheTurn(t *testing.T) {
 	r := newRecord()
-	first, second := chat(t, user("go")), chat(t, user("go"), assistantMessage("ok"), user("on"))
+	first, second := chat(t, userMessage("go")), chat(t, userMessage("go"), assistantMessage("ok"), userMessage("on"))
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
@@ -108,14 +108,14 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 
 func TestSideRequestsHaveAReason(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
-	main := parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("a", "b", "c"))
-	grown := []obj{system("S"), user("go"), assistantMessage("ok"), user("on")}
+	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
+	grown := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := Signs{}
 	signs := Signs{
 		Side:   func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		Tooled: func(product string) bool { return product == "opencode" },
 	}
-	seven := []obj{user("1"), user("2"), user("3"), user("4"), user("5"), user("6"), user("7")}
+	seven := []obj{userMessage("1"), userMessage("2"), userMessage("3"), userMessage("4"), userMessage("5"), userMessage("6"), userMessage("7")}
 	for _, c := range []struct {
 		name    string
 		req     *wire.Request
@@ -124,24 +124,24 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 		began   bool // after the main request
 		want    label.Reason
 	}{
-		{"never had tools", chat(t, user("hi")), "", none, false, ""},
-		{"never had tools, agent works with tools", chat(t, user("hi")), "opencode", signs, false, label.SideNoTools},
+		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},
+		{"never had tools, agent works with tools", chat(t, userMessage("hi")), "opencode", signs, false, label.SideNoTools},
 		{"first with tools", main, "opencode", signs, false, ""},
 		{"the same request again", main, "", none, true, ""},
-		{"no tools after a request with tools", chat(t, user("hi")), "", none, true, label.SideNoTools},
-		{"empty tools", parse(t, wire.Chat, "messages", []obj{user("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
-		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), user("go")}, tools("a", "b", "c")), "", none, true, ""},
-		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), user("go")}, tools("c", "b", "a")), "", none, true, ""},
+		{"no tools after a request with tools", chat(t, userMessage("hi")), "", none, true, label.SideNoTools},
+		{"empty tools", parse(t, wire.Chat, "messages", []obj{userMessage("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
+		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("go")}, tools("a", "b", "c")), "", none, true, ""},
+		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("c", "b", "a")), "", none, true, ""},
 		{"other tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
 		{"other tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
-		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("x", "y")), "", none, true, label.SideTools},
 		{"fewer tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
-		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), user("sub")}, tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("a")), "", none, true, label.SideTools},
 		{"fewer tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
 		{"one tool more, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
-		{"one tool more, another system text and history", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
+		{"one tool more, another system text and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
 		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
-		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
+		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 // An agent without tools that sent the result of a call continues the conversation in its later turns.
 func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	r := newRecord()
-	list := []obj{{"role": "system", "content": "S"}, user("go")}
+	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
 	step := func(req *wire.Request) label.Reason {
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
@@ -171,23 +171,23 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 		return reason
 	}
 	step(parse(t, wire.Chat, "messages", list, tools("a", "to_writer")))
-	rep := calls("call_x7Gh2kQ9")
+	rep := callReply("call_x7Gh2kQ9")
 	r.AddReply(&rep)
 	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
-	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
+	list = append(list, callMessage("call_x7Gh2kQ9", "{}"), resultMessage("call_x7Gh2kQ9", "{}"))
 	if got := step(chat(t, list...)); got != "" {
 		t.Errorf("the agent after the handoff: got side request %s, want a main request", got)
 	}
-	list = append(list, assistantMessage("a report"), user("shorter"))
+	list = append(list, assistantMessage("a report"), userMessage("shorter"))
 	if got := step(chat(t, list...)); got != "" {
 		t.Errorf("the next turn of the new agent: got side request %s, want a main request", got)
 	}
-	list = append(list, assistantMessage("a line"), user("name it"))
+	list = append(list, assistantMessage("a line"), userMessage("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
 	if got := step(chat(t, list...)); got != label.SideNoTools {
 		t.Errorf("another agent without tools: got side request %q, want %q", got, label.SideNoTools)
 	}
-	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != label.SideNoTools {
+	if got := step(chat(t, obj{"role": "system", "content": "W"}, userMessage("something else"))); got != label.SideNoTools {
 		t.Errorf("the new agent with another history: got side request %q, want %q", got, label.SideNoTools)
 	}
 }
@@ -195,7 +195,7 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 func TestOtherToolsMakeASideRequest(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
-		req := parse(t, wire.Chat, "messages", []obj{user("go"), assistantMessage("ok"), user(text)}, tools(names...))
+		req := parse(t, wire.Chat, "messages", []obj{userMessage("go"), assistantMessage("ok"), userMessage(text)}, tools(names...))
 		reason, side := r.Side(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
@@ -234,19 +234,19 @@ func TestNewItemsOfAList(t *testing.T) {
 			t.Errorf("%s: got new items %v, want %v", what, got, want)
 		}
 	}
-	check("first", next(user("a")), 0)
-	check("unanswered, one more", next(user("a"), user("b")), 1)
-	check("answered", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x")), 3)
-	check("unanswered, more words after the result", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("stop")), 4)
-	check("unanswered, other words after the result", next(user("a"), user("b"), called("c1", "{}"), result("c1", "x"), user("go on")), 4)
-	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
+	check("first", next(userMessage("a")), 0)
+	check("unanswered, one more", next(userMessage("a"), userMessage("b")), 1)
+	check("answered", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x")), 3)
+	check("unanswered, more words after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("stop")), 4)
+	check("unanswered, other words after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("go on")), 4)
+	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
 func TestNewResultsOfAnItem(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
-		list := []obj{user("go")}
+		list := []obj{userMessage("go")}
 		for range r.Thread.Items/2 + 1 - len(more) {
 			list = append(list, obj{"role": "assistant", "content": []obj{{"type": "tool_use", "id": id, "name": "f", "input": obj{}}}},
 				obj{"role": "user", "content": parts})
@@ -277,7 +277,7 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	r := newRecord()
 	var list []obj
 	for i := range 3 * maxNew {
-		list = append(list, user(fmt.Sprint(i)))
+		list = append(list, userMessage(fmt.Sprint(i)))
 	}
 	req := chat(t, list...)
 	r.Begin(req, noon)
@@ -285,7 +285,7 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	if len(r.Thread.LastTurn.Items) != maxNew {
 		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNew)
 	}
-	longer := chat(t, with(list, user("new"))...)
+	longer := chat(t, with(list, userMessage("new"))...)
 	r.Begin(longer, noon)
 	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
 		t.Errorf("got IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
@@ -337,7 +337,7 @@ func TestFullListReplacesKeptCalls(t *testing.T) {
 	if len(r.Thread.Calls) != 1 {
 		t.Errorf("a delta request removed the kept calls: got %d, want 1", len(r.Thread.Calls))
 	}
-	r.Begin(chat(t, user("go"), called("a", "{}"), result("a", "x")), noon)
+	r.Begin(chat(t, userMessage("go"), callMessage("a", "{}"), resultMessage("a", "x")), noon)
 	if len(r.Thread.Calls) != 0 {
 		t.Errorf("a request with the full list kept %d calls, want none", len(r.Thread.Calls))
 	}
@@ -346,17 +346,17 @@ func TestFullListReplacesKeptCalls(t *testing.T) {
 func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
 	w := newWorld(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
-	past := []obj{user("go"), called(id(1), "{}"), result(id(1), "x")}
+	past := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
 	named := func(name string, req *wire.Request) Resolved {
 		return w.th.Resolve(w.sc, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
 	}
 	for _, name := range []string{"A", "B"} {
 		r := named(name, chat(t, past...))
-		w.answer(r, calls(id(2)+name))
-		next := named(name, chat(t, with(past, called(id(2)+name, "{}"), result(id(2)+name, "y"))...))
-		w.answer(next, texts("done"))
+		w.answer(r, callReply(id(2)+name))
+		next := named(name, chat(t, with(past, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
+		w.answer(next, textReply("done"))
 	}
-	c := w.open(chat(t, with(past, user("a third way"))...))
+	c := w.open(chat(t, with(past, userMessage("a third way"))...))
 	if !c.New {
 		t.Errorf("a branch of a shared history: got %+v, want New = true", c)
 	}

@@ -15,7 +15,7 @@ func system(s string) string { return `{"role":"system","content":"` + s + `"}` 
 // many returns n user messages.
 func many(n int) (list []string) {
 	for i := range n {
-		list = append(list, words(fmt.Sprintf("filler %d", i)))
+		list = append(list, userMessage(fmt.Sprintf("filler %d", i)))
 	}
 	return list
 }
@@ -34,22 +34,22 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 // A request continues a session when it shows an item that was new in the turn before, at any place; a system prompt
 // does not count.
 func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
-	one := parseChat(t, system("S"), words("one"))
+	one := parseChat(t, system("S"), userMessage("one"))
 	for name, k := range map[string]struct {
 		had  []*wire.Request
 		now  *wire.Request
 		want bool
 	}{
-		"a session without a turn": {nil, parseChat(t, words("two")), true},
-		"the next turn":            {[]*wire.Request{one}, parseChat(t, system("S"), words("one"), answer("ok"), words("two")), true},
+		"a session without a turn": {nil, parseChat(t, userMessage("two")), true},
+		"the next turn":            {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
 		"the same list":            {[]*wire.Request{one}, one, true},
-		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, words("zero"), answer("no"), words("one"), words("two")), true},
-		"only the system text in common":                 {[]*wire.Request{one}, parseChat(t, system("S"), words("two")), false},
-		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, words("two"), answer("ok"), words("three")), false},
-		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, words("one"), answer("ok"), words("two"))}, parseChat(t, words("one"), answer("no"), words("three")), false},
-		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{words("one")}, many(96)...)...), false},
-		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{words("one")}, many(95)...)...), true},
-		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", words("two")), true},
+		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, userMessage("zero"), assistantMessage("no"), userMessage("one"), userMessage("two")), true},
+		"only the system text in common":                 {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("two")), false},
+		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
+		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
+		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, many(96)...)...), false},
+		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, many(95)...)...), true},
+		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", userMessage("two")), true},
 	} {
 		r := recordWithTurns(k.had...)
 		if got := r.Shares(k.now); got != k.want {
@@ -83,7 +83,7 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 // Equal first words after an answer begin another conversation under the same name. Before the answer they are a
 // retry.
 func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
-	one := parseChat(t, words("one"))
+	one := parseChat(t, userMessage("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
 	asked.SetLastTurn(one)
@@ -93,10 +93,10 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 		want bool
 	}{
 		"answered, and the same words": {recordWithTurns(one), one, true},
-		"answered, and other words":    {recordWithTurns(one), parseChat(t, words("two")), false},
+		"answered, and other words":    {recordWithTurns(one), parseChat(t, userMessage("two")), false},
 		"not answered":                 {asked, one, false},
 		"a session that has no turn":   {recordOf("s"), one, false},
-		"answered, and a later turn":   {recordWithTurns(one, parseChat(t, words("one"), answer("ok"), words("two"))), one, false},
+		"answered, and a later turn":   {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
 		if got := k.r.Begins(k.now); got != k.want {
 			t.Errorf("%s: got Begins = %v, want %v", name, got, k.want)
@@ -107,18 +107,18 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 // A request with other tools shows the conversation if the request continues the list, or begins
 // with the first words and has an answer. A sub-agent has the task only.
 func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
-	first, later := parseChat(t, words("the task")), parseChat(t, words("the task"), answer("ok"), words("two"))
+	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, k := range map[string]struct {
 		now  *wire.Request
 		want bool
 	}{
-		"the next turn":                      {parseChat(t, words("the task"), answer("ok"), words("two"), answer("ok"), words("three")), true},
-		"the first words and another answer": {parseChat(t, words("the task"), answer("otherwise"), words("what is worth keeping?")), true},
-		"the task without an answer":         {parseChat(t, words("the task"), words("do it")), false},
-		"another task":                       {parseChat(t, words("another task"), answer("ok"), words("more")), false},
-		"an answer after the first 96 items": {parseChat(t, append(append([]string{words("the task")}, many(95)...), answer("late"))...), false},
-		"an answer among the first 96 items": {parseChat(t, append(append([]string{words("the task")}, many(94)...), answer("late"))...), true},
-		"no words at all":                    {parseChat(t, answer("ok")), false},
+		"the next turn":                      {parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"), assistantMessage("ok"), userMessage("three")), true},
+		"the first words and another answer": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
+		"the task without an answer":         {parseChat(t, userMessage("the task"), userMessage("do it")), false},
+		"another task":                       {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
+		"an answer after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, many(95)...), assistantMessage("late"))...), false},
+		"an answer among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, many(94)...), assistantMessage("late"))...), true},
+		"no words at all":                    {parseChat(t, assistantMessage("ok")), false},
 	} {
 		if got := recordWithTurns(first, later).ShowsConversation(k.now); got != k.want {
 			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, k.want)
@@ -126,7 +126,7 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	}
 	unknown := recordWithTurns(first, later)
 	unknown.Thread.FirstWords = 0
-	if unknown.ShowsConversation(parseChat(t, answer("ok"))) {
+	if unknown.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
 		t.Error("ShowsConversation is true for a record without first words, want false")
 	}
 }

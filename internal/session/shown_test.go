@@ -31,38 +31,38 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
-	history := []string{words(first), calls(drawn(1)), result(drawn(1), listed)}
-	dialogue := words("user: " + first + " assistant: " + answerText + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
+	history := []string{userMessage(first), callMessage(randomCallID(1)), resultMessage(randomCallID(1), listed)}
+	dialogue := userMessage("user: " + first + " assistant: " + answerText + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
 	for name, k := range map[string]struct {
 		tools []string
 		req   *wire.Request
 		want  bool
 	}{
-		"the first words, for a judge":                  {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+first)), true},
-		"the newest words, for a judge":                 {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+newest)), true},
-		"an answer, for a judge":                        {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+answerText)), true},
-		"a result, for a judge":                         {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+listed)), true},
-		"other words, for a judge":                      {[]string{"sh"}, constrainedRequest(t, false, words("Judge: everything that was done today")), false},
-		"20 bytes of the first words":                   {[]string{"sh"}, constrainedRequest(t, false, words("Judge: "+first[:20])), false},
-		"the first words of a chat, for a judge":        {nil, constrainedRequest(t, false, words("Judge: "+first)), false},
+		"the first words, for a judge":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first)), true},
+		"the newest words, for a judge":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+newest)), true},
+		"an answer, for a judge":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
+		"a result, for a judge":                         {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
+		"other words, for a judge":                      {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
+		"20 bytes of the first words":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
+		"the first words of a chat, for a judge":        {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
 		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
 		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
-		"the first words after 128 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, words(strings.Repeat("x", 128<<10)), words("Judge: "+first)), false},
-		"the first words after 127 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, words(strings.Repeat("x", 127<<10)), words("Judge: "+first)), true},
-		"a tool of the first turn only":                 {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, words("user: "+first+" assistant: "+answerText)), true},
-		"a tool of the newest turn":                     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, words("user: "+first+" assistant: "+answerText)), false},
-		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, words(first+" "+first)), false},
+		"the first words after 128 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
+		"the first words after 127 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
+		"a tool of the first turn only":                 {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
+		"a tool of the newest turn":                     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
+		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
 		old := k.tools
 		if old != nil {
 			old = []string{"old"}
 		}
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, words(first)), begun)
-		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: drawn(1), Name: "sh", Args: "{}"}}})
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, userMessage(first)), begun)
+		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
 		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: answerText})
-		more := append(append([]string{}, history...), answer(answerText), words(newest))
+		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
 		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
 		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
@@ -74,12 +74,12 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := conversation(fmt.Sprint(kind, n))
-		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, words(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
+		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
 		q.AddReply(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
 	}
 	about := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
-		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, words(text)), begun)
+		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, userMessage(text)), begun)
 		return ok
 	}
 	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
@@ -99,9 +99,9 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, words("How do I rotate the keys")), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), begun)
 	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
-	if _, ok := q.About(someone, constrainedRequest(t, true, words("Sort this: "+made)), begun); !ok {
+	if _, ok := q.About(someone, constrainedRequest(t, true, userMessage("Sort this: "+made)), begun); !ok {
 		t.Error("About does not find the conversation by the arguments of a call")
 	}
 }
@@ -116,10 +116,10 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		reply.Complete = true
 		r.AddReply(&reply)
 	}
-	handed := []string{words("go"), calls(randomID), result(randomID, "ok")}
-	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, words("go")), calling(randomID))
+	handed := []string{userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok")}
+	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, userMessage("go")), callReply(randomID))
 	turn(agentRequest(t, "You work.", []string{"sh"}, handed...), wire.Reply{Text: "done"})
-	back := append(append([]string{}, handed...), answer("done"), words("and now"))
+	back := append(append([]string{}, handed...), assistantMessage("done"), userMessage("and now"))
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		side bool
@@ -127,7 +127,7 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		"the worker":                         {agentRequest(t, "You work.", []string{"sh"}, back...), false},
 		"the leader":                         {agentRequest(t, "You lead.", []string{"hand_over"}, back...), false},
 		"a third agent":                      {agentRequest(t, "You judge.", []string{"hand_over"}, back...), true},
-		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, words("another"), answer("ok"), words("x")), true},
+		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("another"), assistantMessage("ok"), userMessage("x")), true},
 		"the leader without tools":           {agentRequest(t, "You lead.", nil, back...), true},
 	} {
 		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
@@ -135,7 +135,7 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
-	again := append(append([]string{}, back...), answer("thanks"), words("more"))
+	again := append(append([]string{}, back...), assistantMessage("thanks"), userMessage("more"))
 	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, again...), session.Claim{}, session.Signs{}); side {
 		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}

@@ -13,7 +13,7 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 
 // summarise sends a side request for a summary of the history, and replies with text.
 func (w *world) summarise(history []obj, text string) {
-	r := w.open(chat(w.t, with(history, user("Sum up what has happened so far."))...))
+	r := w.open(chat(w.t, with(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
 	w.th.Replied(r, &rep, false)
 	w.th.Ended(r, true, w.now)
@@ -21,21 +21,21 @@ func (w *world) summarise(history []obj, text string) {
 
 func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w := newWorld(t)
-	history := []obj{user("upgrade the parser")}
-	a := w.request(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
-	history = with(history, called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no"))
+	history := []obj{userMessage("upgrade the parser")}
+	a := w.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
+	history = with(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
 	w.summarise(history, recap)
 
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
-	next := []obj{user(kept + "\n\nGo on from here."), assistantMessage("Understood."), user("and now?")}
-	b := w.request(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
+	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
+	b := w.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
 	w.same("a list that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
 		t.Errorf("got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.same("the next turn", a, w.request(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
+	w.same("the next turn", a, w.request(chat(t, with(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), assistantMessage("Understood."), user("and now?"))))
+	w.other("other words", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
 	w.other("the same words of another credential", a, other)
 }
@@ -43,17 +43,17 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 // The reply to a main request is no summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
-	a := w.request(chat(t, user("sum up")), texts(recap))
-	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
+	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
+	w.other("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share ties a list to no session.
 func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	w := newWorld(t)
-	a := w.request(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
-	w.summarise([]obj{user("upgrade the parser"), called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), user("and now?"))))
+	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
+	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
+	w.other("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share ties a list to neither.
@@ -61,11 +61,11 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	w := newWorld(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
-		history := []obj{user("upgrade the parser")}
-		first[i] = w.request(chat(t, history...), calls(id))
-		w.summarise(with(history, called(id, "{}"), result(id, "no")), recap)
+		history := []obj{userMessage("upgrade the parser")}
+		first[i] = w.request(chat(t, history...), callReply(id))
+		w.summarise(with(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
-	r := w.open(chat(t, user(recap), assistantMessage("Understood."), user("and now?")))
+	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
 	w.other("the first session of the summary", first[0], r)
 	w.other("the second session of the summary", first[1], r)
 }
@@ -77,12 +77,12 @@ func cut(words string) obj {
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
-	a := w.request(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
-	w.request(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
-	r := w.request(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
+	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
+	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
 	w.same("the only session with these first words", a, r)
-	w.same("the next turn", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
-	w.other("without the note", a, w.open(chat(t, user("upgrade the parser"))))
+	w.same("the next turn", a, w.open(chat(t, cut("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	w.other("without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
 	w.other("other words", a, w.open(chat(t, cut("upgrade the lexer"))))
 	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
 }
@@ -92,12 +92,12 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	history := func(id string) []obj {
-		return []obj{user("upgrade the parser"), called(id, "{}"), result(id, "no")}
+		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}
 	}
-	a := w.request(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
-	b := w.request(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
+	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
 	w.other("two runs", a, b)
-	r := w.request(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
+	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
 	w.other("the first session without a failed request", a, r)
 	w.other("the second session without a failed request", b, r)
 
@@ -119,7 +119,7 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		{"empty text", "", 8, 0},
 		{"short lines", "a\nb\nFix the parser", 8, 0},
 		{"one long line", long[:len(long)/3], 8, 0},
-		{"each long line with the one before", long, 8, 2},
+		{"three long lines: a key for each pair of lines", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
 		{"one just long enough", strings.Repeat("x", summaryAlone), 8, 1},
 		{"one a byte too short", strings.Repeat("x", summaryAlone-1), 8, 0},

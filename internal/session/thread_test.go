@@ -64,20 +64,22 @@ func chat(tb testing.TB, list ...obj) *wire.Request {
 	return parse(tb, wire.Chat, "messages", list)
 }
 
-// user returns a message of the user.
-func user(text string) obj { return obj{"role": "user", "content": text} }
+// userMessage returns a message of the user.
+func userMessage(text string) obj { return obj{"role": "user", "content": text} }
 
 func assistantMessage(text string) obj { return obj{"role": "assistant", "content": text} }
 
-// called returns a message of the model with one call.
-func called(id, args string) obj {
+// callMessage returns a message of the model with one call.
+func callMessage(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{
 		"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args},
 	}}}
 }
 
-// result returns the result of a call as a message.
-func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+// resultMessage returns the result of a call as a message.
+func resultMessage(id, text string) obj {
+	return obj{"role": "tool", "tool_call_id": id, "content": text}
+}
 
 // with returns the history and more messages.
 func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
@@ -104,13 +106,13 @@ func (w *world) answer(r Resolved, rep wire.Reply) {
 // fail ends a request without a reply.
 func (w *world) fail(r Resolved) { w.th.Ended(r, false, w.now) }
 
-// calls returns a reply with one call.
-func calls(id string) wire.Reply {
+// callReply returns a reply with one call.
+func callReply(id string) wire.Reply {
 	return wire.Reply{ID: "chatcmpl-" + id, Calls: []wire.Call{{ID: id, Name: "bash", Args: "{}"}}}
 }
 
-// texts returns a reply with a text.
-func texts(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
+// textReply returns a reply with a text.
+func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
 // same fails the test if two requests belong to different sessions.
 func (w *world) same(what string, a, b Resolved) {
@@ -131,14 +133,14 @@ func (w *world) other(what string, a, b Resolved) {
 func TestThreadToolLoopIsOneSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
 		w := newWorld(t)
-		history := []obj{user("build it")}
-		first := w.request(chat(t, history...), calls(fmt.Sprintf(id, 0)))
+		history := []obj{userMessage("build it")}
+		first := w.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
 			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
 		}
 		for i := range 20 {
-			history = with(history, called(fmt.Sprintf(id, i), "{}"), result(fmt.Sprintf(id, i), "no"))
-			r := w.request(chat(t, history...), calls(fmt.Sprintf(id, i+1)))
+			history = with(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
+			r := w.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
 			w.same(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
@@ -149,26 +151,26 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 
 func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 	w := newWorld(t)
-	a := w.request(chat(t, user("task A")), texts("Done."))
-	b := w.request(chat(t, user("task B")), texts("Done."))
+	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
+	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
 	w.other("two tasks", a, b)
-	w.same("next turn of A", a, w.open(chat(t, user("task A"), assistantMessage("Done."), user("thanks"))))
-	w.same("next turn of B", b, w.open(chat(t, user("task B"), assistantMessage("Done."), user("thanks"))))
+	w.same("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	w.same("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w := newWorld(t)
-	req := chat(t, user("build it"))
+	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
 	w.other("two agents started at once", a, b)
-	w.answer(a, calls("call_1"))
-	w.answer(b, calls("call_1"))
-	c := w.request(req, calls("call_1")) // and one turn later
+	w.answer(a, callReply("call_1"))
+	w.answer(b, callReply("call_1"))
+	c := w.request(req, callReply("call_1")) // and one turn later
 	w.other("the first and the third agent", a, c)
 	w.other("the second and the third agent", b, c)
 
 	// All three requests are equal: each session gets one of the continuations.
-	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
+	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
 		seen[w.open(next).ID] = true
@@ -182,23 +184,23 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 	w := newWorld(t) // the same task repeatedly, with counted ids
 	var runs []Resolved
 	for range 40 {
-		history := []obj{user("build it")}
-		r := w.request(chat(t, history...), calls("call_1"))
+		history := []obj{userMessage("build it")}
+		r := w.request(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
 			w.other("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
-			history = with(history, called(id, "{}"), result(id, "no"))
-			w.same("the newest run", r, w.request(chat(t, history...), calls(fmt.Sprintf("call_%d", i+1))))
+			history = with(history, callMessage(id, "{}"), resultMessage(id, "no"))
+			w.same("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
 
 func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
-	req := chat(t, user("hello"))
+	req := chat(t, userMessage("hello"))
 	a := w.open(req)
 	w.fail(a)
 	w.now = w.now.Add(59 * time.Second)
@@ -211,24 +213,24 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
 	w.other("after a minute", a, c)
-	w.answer(c, texts("hi"))
+	w.answer(c, textReply("hi"))
 	w.other("after a reply", c, w.open(req))
 
 	// The client library marks the retry: the end of the first request may not have been noticed yet.
-	again := chat(t, user("again"))
+	again := chat(t, userMessage("again"))
 	d := w.open(again)
 	w.same("declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
 	w.other("no retry", d, w.open(again))
-	w.other("other words", d, w.open(chat(t, user("other"))))
+	w.other("other words", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
-	req := chat(t, user("go"))
+	req := chat(t, userMessage("go"))
 	a, b := w.open(req), w.open(req)
-	w.answer(a, calls("call_1"))
-	w.answer(b, calls("call_1"))
-	next := chat(t, user("go"), called("call_1", "{}"), result("call_1", "no"))
+	w.answer(a, callReply("call_1"))
+	w.answer(b, callReply("call_1"))
+	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	x := w.open(next)
 	w.fail(x)
 	w.same("the retry of the failed request", x, w.open(next))
@@ -237,8 +239,8 @@ func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
-	a := w.request(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
-	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
+	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
+	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
 	w.other("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
 	w.same("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
@@ -253,9 +255,9 @@ func (w *world) openIn(sc Scope, req *wire.Request) Resolved {
 func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	w := newWorld(t)
 	list := func(output string, turns int) *wire.Request {
-		history := []obj{user("go")}
+		history := []obj{userMessage("go")}
 		for n := range turns {
-			history = with(history, called(fmt.Sprint("call_", n), "{}"), result(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
+			history = with(history, callMessage(fmt.Sprint("call_", n), "{}"), resultMessage(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
 		}
 		return chat(t, history...)
 	}
@@ -264,7 +266,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	for turn := range 6 {
 		for owner := range sessions {
 			r := w.openIn(scopeOf(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
-			w.answer(r, calls(fmt.Sprint("call_", turn)))
+			w.answer(r, callReply(fmt.Sprint("call_", turn)))
 			if turn == 0 {
 				sessions[owner] = r
 			} else {
@@ -278,15 +280,15 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 // An earlier state of a conversation with counted ids is another session under another credential.
 func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
-	a := w.request(chat(t, user("go")), calls("call_0"))
-	past := chat(t, user("go"), called("call_0", "{}"), result("call_0", "x"))
-	w.same("the next turn", a, w.request(past, calls("call_1")))
+	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
+	past := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
+	w.same("the next turn", a, w.request(past, callReply("call_1")))
 	w.other("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
 }
 
 func TestThreadRetryWithANewCredential(t *testing.T) {
 	w := newWorld(t)
-	first := chat(t, user("go"))
+	first := chat(t, userMessage("go"))
 	fresh := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
@@ -309,31 +311,31 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
-	history := []obj{user("go")}
-	a := w.request(chat(t, history...), calls(ids[0]))
+	history := []obj{userMessage("go")}
+	a := w.request(chat(t, history...), callReply(ids[0]))
 	for i := range 2 {
-		history = with(history, called(ids[i], "{}"), result(ids[i], "no"))
-		w.request(chat(t, history...), calls(ids[i+1]))
+		history = with(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
+		w.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.same("back to the first step, other words", a, w.open(chat(t, with(history[:3], user("try another way"))...)))
-	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{user("(summary)")}, history[3:]...)...)))
+	w.same("back to the first step, other words", a, w.open(chat(t, with(history[:3], userMessage("try another way"))...)))
+	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{user("2+2?"), assistantMessage("4"), user("look"), called("toolu_01EXAMPLEw90lq917835", "{}"), result("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := w.request(chat(t, with(front, user("3+3?"))...), texts("6"))
-	b := w.request(chat(t, with(front, user("4+4?"))...), texts("8"))
+	front := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
+	a := w.request(chat(t, with(front, userMessage("3+3?"))...), textReply("6"))
+	b := w.request(chat(t, with(front, userMessage("4+4?"))...), textReply("8"))
 	w.other("two questions after the same examples", a, b)
-	w.same("next turn of the first session", a, w.open(chat(t, with(front, user("3+3?"), assistantMessage("6"), user("why?"))...)))
+	w.same("next turn of the first session", a, w.open(chat(t, with(front, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{user("2+2?"), assistantMessage("4")}
+	front := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // none is answered before the last is asked
-		seen[w.open(chat(t, with(front, user(fmt.Sprint(i, "+1?")))...)).ID] = true
+		seen[w.open(chat(t, with(front, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("20 questions got %d sessions, want 20", len(seen))
@@ -342,22 +344,22 @@ func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 
 func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 	w := newWorld(t) // an agent that shortens earlier messages in its next request
-	history := []obj{user("a story"), assistantMessage("(earlier)"), user("go on")}
-	first := w.request(chat(t, history...), texts("Once upon a time."))
+	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
+	first := w.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
-		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), user("on"))
-		w.same("a longer list", first, w.request(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
+		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
+		w.same("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.other("an earlier state with other last words", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
+	w.other("an earlier state with other last words", first, w.open(chat(t, with(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
-	history := []obj{user("go"), called(id, "{}"), result(id, "no")}
+	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
-	b := w.open(chat(t, with(history, user("still there?"))...))
+	b := w.open(chat(t, with(history, userMessage("still there?"))...))
 	w.same("an id that only a request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("got method %s, want %s", b.Method, ByEcho)
@@ -368,17 +370,17 @@ func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
-	a := w.th.Resolve(w.sc, claim, chat(t, user("go")), w.now, nil)
-	w.answer(a, calls(id))
+	a := w.th.Resolve(w.sc, claim, chat(t, userMessage("go")), w.now, nil)
+	w.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
 		t.Errorf("got %+v, want the session ci-42 by its header", a)
 	}
-	next := chat(t, user("go"), called(id, "{}"), result(id, "x"))
+	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	w.same("by echo, without the name", a, w.open(next))
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
 	w.other("another name, with a call id of the first session", a, named)
-	ours := w.request(chat(t, user("new")), texts("x"))
-	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, user("y")), w.now, nil)
+	ours := w.request(chat(t, userMessage("new")), textReply("x"))
+	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
 	w.same("the name that precept gave, as Precept-Session", ours, byName)
 }
 
@@ -414,11 +416,11 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
 			"calls": func(n int) (wire.Reply, []obj) {
 				id := fmt.Sprintf("call_01A09q90qw90lq91%04d", n)
-				return calls(id), []obj{called(id, "{}"), result(id, "x")}
+				return callReply(id), []obj{callMessage(id, "{}"), resultMessage(id, "x")}
 			},
 			"words": func(n int) (wire.Reply, []obj) {
 				text := fmt.Sprintf("An answer about the matter number %d, in some words.", n)
-				return texts(text), []obj{assistantMessage(text), user(fmt.Sprint("and then? ", n))}
+				return textReply(text), []obj{assistantMessage(text), userMessage(fmt.Sprint("and then? ", n))}
 			},
 		} {
 			w := newWorld(t)
@@ -427,7 +429,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
 			for i := range lists { // all requests are in progress at once
-				lists[i] = []obj{user(fmt.Sprint("task ", i/2))} // in pairs of equal words
+				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // in pairs of equal words
 				newest[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 				seen[newest[i].ID] = true
 			}
@@ -461,7 +463,7 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 		seen := map[ID]bool{}
 		for i := range lists {
 			if turn == 0 {
-				lists[i] = []obj{user("the same task")}
+				lists[i] = []obj{userMessage("the same task")}
 			}
 			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 			if turn > 0 {
@@ -469,8 +471,8 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			}
 			newest[i], seen[r.ID] = r, true
 			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
-			w.answer(r, calls(id))
-			lists[i] = append(lists[i], called(id, "{}"), result(id, "x"))
+			w.answer(r, callReply(id))
+			lists[i] = append(lists[i], callMessage(id, "{}"), resultMessage(id, "x"))
 		}
 		if len(seen) != len(lists) {
 			t.Errorf("turn %d: %d conversations got %d sessions, want one for each", turn, len(lists), len(seen))
@@ -478,21 +480,22 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 	}
 }
 
-// One conversation under a name of its own keeps its session when it is retried, rewritten or truncated at the front.
+// A conversation that alone uses a shareable name keeps its session when the list is retried, rewritten or truncated at
+// the front.
 func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
 	request := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
-	a := request(user("with context 1: hello"))
+	a := request(userMessage("with context 1: hello"))
 	w.th.Ended(a, false, w.now)
-	w.same("retried", a, request(user("with context 1: hello")))
-	w.answer(a, texts("hi"))
-	list := []obj{user("with context 1: hello"), assistantMessage("hi"), user("more")}
+	w.same("retried", a, request(userMessage("with context 1: hello")))
+	w.answer(a, textReply("hi"))
+	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
 	w.same("next turn", a, request(list...))
-	w.answer(a, texts("ok"))
-	w.same("a list truncated at the front", a, request(user("more"), assistantMessage("ok"), user("still")))
-	w.answer(a, texts("yes"))
-	w.same("a list with rewritten first words", a, request(user("with context 2: hello"), assistantMessage("hi"), user("more"), assistantMessage("ok"), user("still"), assistantMessage("yes"), user("end")))
+	w.answer(a, textReply("ok"))
+	w.same("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
+	w.answer(a, textReply("yes"))
+	w.same("a list with rewritten first words", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
 	if a.Name != "chat-1" {
 		t.Errorf(`got %+v, want Name = "chat-1"`, a)
 	}
@@ -501,9 +504,9 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 func TestThreadAsksTheStoreOnce(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
-	a := w.request(chat(t, user("go")), calls(id))
+	a := w.request(chat(t, userMessage("go")), callReply(id))
 	elsewhere := newWorld(t) // another replica
-	next := chat(t, user("go"), called(id, "{}"), result(id, "x"), assistantMessage("done"), user("more"))
+	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"), assistantMessage("done"), userMessage("more"))
 	asked := 0
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
 		asked++
@@ -521,7 +524,7 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, want once", asked)
 	}
-	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, user("fresh")), w.now, findKeys)
+	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, userMessage("fresh")), w.now, findKeys)
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, want once: a request without a history needs no look-up", asked)
 	}
@@ -530,8 +533,8 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
-	r := w.open(chat(t, user("go")))
-	rep := calls(id)
+	r := w.open(chat(t, userMessage("go")))
+	rep := callReply(id)
 	rep.Complete = true
 	if got := w.th.Replied(r, &rep, true); len(got) != 2 { // the call and the reply
 		t.Errorf("got %d new keys of a reply, want 2", len(got))
@@ -539,7 +542,7 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	if got := w.th.Replied(r, &rep, true); len(got) != 0 {
 		t.Errorf("got %d new keys of a known reply, want none", len(got))
 	}
-	if next := w.open(chat(t, user("go"), called(id, "{}"), result(id, "x"))); len(next.Echoes) != 0 {
+	if next := w.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
 		t.Errorf("got %d new keys of a request with known calls, want none", len(next.Echoes))
 	}
 }
@@ -566,7 +569,7 @@ func TestThreadIsBounded(t *testing.T) {
 	w := &world{t: t, sc: Scope{Tenant: "x"}, now: noon}
 	w.th = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
-		w.request(chat(t, user(fmt.Sprint("task ", i))), calls(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
+		w.request(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
 	if n := len(w.th.heads.sessions.values); n > 100 {
 		t.Errorf("got %d sessions in memory, want at most 100", n)
@@ -587,9 +590,9 @@ func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 		go func() {
 			defer func() { done <- true }()
 			for i := range 200 {
-				req := chat(t, user("go"), called(fmt.Sprintf("call_%d", i%7), "{}"), result(fmt.Sprintf("call_%d", i%7), "x"))
+				req := chat(t, userMessage("go"), callMessage(fmt.Sprintf("call_%d", i%7), "{}"), resultMessage(fmt.Sprintf("call_%d", i%7), "x"))
 				r := th.Resolve(Scope{Tenant: "t", Credential: uint64(g % 2)}, Claim{}, req, noon, nil)
-				rep := calls(fmt.Sprintf("call_%d", i%7))
+				rep := callReply(fmt.Sprintf("call_%d", i%7))
 				rep.Complete = i%3 > 0
 				th.Replied(r, &rep, i%5 > 0)
 				th.Ended(r, rep.Complete, noon)
@@ -609,15 +612,15 @@ func BenchmarkResolve(b *testing.B) {
 		return e
 	})
 	sc := Scope{Tenant: "default", Credential: 1}
-	history := []obj{{"role": "system", "content": "You build."}, user("build it")}
+	history := []obj{{"role": "system", "content": "You build."}, userMessage("build it")}
 	req := chat(b, history...)
 	r := th.Resolve(sc, Claim{}, req, noon, nil)
 	for i := range 200 {
 		id := fmt.Sprintf("call_%08x%04d", uint32(i)*2654435761, i)
-		rep := calls(id)
+		rep := callReply(id)
 		rep.Complete = true
 		th.Replied(r, &rep, true)
-		history = with(history, called(id, `{"command":"make"}`), result(id, strings.Repeat("one more line of output\n", 10)))
+		history = with(history, callMessage(id, `{"command":"make"}`), resultMessage(id, strings.Repeat("one more line of output\n", 10)))
 		req = chat(b, history...)
 	}
 	body := req.Body

@@ -42,7 +42,7 @@ func (w *world) grows(write template, tasks []string, answer func(task, step int
 			if step == 0 {
 				requests[i] = map[ID]int{}
 			}
-			r := w.request(chat(w.t, user(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			r := w.request(chat(w.t, userMessage(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
 			requests[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}
@@ -73,12 +73,12 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 // A request that failed, its retry and the next turn belong to the session.
 func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
-	first := w.request(chat(t, user(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
-	second := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
+	first := w.request(chat(t, userMessage(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	second := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	failed := w.open(second)
 	w.th.Ended(failed, false, w.now)
 	again := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
-	third := w.request(chat(t, user(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	third := w.request(chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, again, third} {
 		if r.ID != first.ID {
 			t.Errorf("request %d got session %s by %s, want %s", i+2, r.ID, r.Method, first.ID)
@@ -89,12 +89,12 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 // Growing messages with equal beginnings are distinguished by any line of an answer.
 func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
-	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
+	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
 	w.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
 	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
-		r := w.open(chat(t, user(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
+		r := w.open(chat(t, userMessage(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
 		if w.same(what, want, r); len(r.Doubt) > 0 {
 			t.Errorf("%s: got Doubt = %v, want none", what, r.Doubt)
 		}
@@ -104,12 +104,12 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 // Two equal growing messages continue one of the two sessions each, in doubt.
 func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
-	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
+	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
 	for _, r := range []Resolved{a, b} {
 		w.th.Replied(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
 		w.th.Ended(r, true, w.now)
 	}
-	list := chat(t, user(write("build", []string{"I build the shop now\nObservation: no"})))
+	list := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
 		t.Errorf("got sessions %v and %v, the first in doubt between %v, want %v and %v in any order, in doubt between both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
@@ -129,15 +129,15 @@ func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 		"another instruction, and the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
 		w := newWorld(t)
-		first := w.request(chat(t, user("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
-		if r := w.open(chat(t, user(next))); r.ID == first.ID {
+		first := w.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
+		if r := w.open(chat(t, userMessage(next))); r.ID == first.ID {
 			t.Errorf("%s: the prompt joined the session of the first prompt, want a new session", name)
 		}
 	}
 	w := newWorld(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
-	first := w.request(parse(t, wire.Chat, "messages", []obj{user("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
-	if r := w.open(parse(t, wire.Chat, "messages", []obj{user("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
+	first := w.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
+	if r := w.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
 		t.Error("a request with tools joined a session by its text, want a new session")
 	}
 }
@@ -146,10 +146,10 @@ func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 func TestTranscriptsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range transcriptKeys + 10 {
-		w.open(chat(t, user(fmt.Sprintf("Task %d", i))))
+		w.open(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
 	}
 	for i := range maxTranscriptsPerKey + 10 {
-		w.open(chat(t, user(fmt.Sprintf("Task\nnumber %d", i))))
+		w.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
 	for _, list := range w.th.transcripts.known.values {

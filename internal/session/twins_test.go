@@ -12,7 +12,7 @@ import (
 // startTwins starts n conversations at once, with equal first words, and answers each with one call.
 func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
-	first := chat(w.t, user("build it"))
+	first := chat(w.t, userMessage("build it"))
 	all := make([]Resolved, n)
 	for i := range all {
 		all[i] = w.open(first)
@@ -22,7 +22,7 @@ func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolve
 	}
 	for i, r := range all {
 		id, args := reply(i)
-		rep := calls(id)
+		rep := callReply(id)
 		rep.Calls[0].Args = args
 		w.answer(r, rep)
 	}
@@ -34,10 +34,10 @@ func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolve
 func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 	w := newWorld(t)
 	all := w.startTwins(100, func(int) (string, string) { return "call_1", "{}" })
-	history := []obj{user("build it")}
+	history := []obj{userMessage("build it")}
 	for turn := 1; turn <= 3; turn++ {
 		id := fmt.Sprintf("call_%d", turn)
-		history = with(history, called(id, "{}"), result(id, "no"))
+		history = with(history, callMessage(id, "{}"), resultMessage(id, "no"))
 		got, doubted := map[ID]bool{}, map[ID]bool{}
 		var now []Resolved
 		for range all {
@@ -54,7 +54,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 			t.Fatalf("turn %d: got %d sessions, %d in doubt, want %d of each", turn, len(got), len(doubted), len(all))
 		}
 		for _, r := range now {
-			w.answer(r, calls(fmt.Sprintf("call_%d", turn+1)))
+			w.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := w.startTwins(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
-		r := w.open(chat(t, user("build it"), called("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), result("call_1", "no")))
+		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
 		}
@@ -77,22 +77,22 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	w := newWorld(t)
 	all := w.startTwins(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
-		return []obj{user("build it"), called("functions.bash:0", "{}"), result("functions.bash:0", fmt.Sprint("found ", i))}
+		return []obj{userMessage("build it"), callMessage("functions.bash:0", "{}"), resultMessage("functions.bash:0", fmt.Sprint("found ", i))}
 	}
 	second := make([]Resolved, len(all))
 	for i := range all {
-		second[i] = w.request(chat(t, past(i)...), calls("functions.bash:1"))
+		second[i] = w.request(chat(t, past(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].Doubt) == 0 {
 			t.Fatalf("request %d: got no doubt, want doubt between equal histories", i)
 		}
 	}
 	for i := range slices.Backward(all) {
-		list := with(past(i), called("functions.bash:1", "{}"), result("functions.bash:1", "the same"))
-		r := w.request(chat(t, list...), texts("Done."))
+		list := with(past(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
+		r := w.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
-		r = w.open(chat(t, with(list, assistantMessage("Done."), user("thanks"))...))
+		r = w.open(chat(t, with(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d after its reply: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
@@ -105,26 +105,26 @@ func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
 	all := w.startTwins(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
-		r := w.open(chat(t, user("build it"), called(id(i), "{}"), result(id(i), "no")))
+		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }
 
-// Of two sessions with equal histories, a repeated request belongs to the one whose request failed, not to the
-// one with a request in progress.
+// Of two sessions with equal histories, a repeated request belongs to the session whose request failed, not to the
+// session with a request in progress.
 func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w := newWorld(t)
 	again := Claim{Retry: true}
-	first := chat(t, user("build it"))
+	first := chat(t, userMessage("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
 	w.same("the failed first request", b, w.th.Resolve(w.sc, again, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
-		w.answer(r, calls("call_1"))
+		w.answer(r, callReply("call_1"))
 	}
-	next := chat(t, user("build it"), called("call_1", "{}"), result("call_1", "no"))
+	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
 	r := w.th.Resolve(w.sc, again, next, w.now, nil)
@@ -132,15 +132,14 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w.other("the request in progress", waiting, r)
 }
 
-// Of two sessions with equal histories, the recently used one continues, not the one that has been idle for
-// long.
+// Of two sessions with equal histories, the recently used session continues, not a session that was idle for an hour.
 func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	w := newWorld(t)
-	first, next := chat(t, user("hi")), chat(t, user("hi"), assistantMessage("Hello!"), user("build it"))
+	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
-		left := w.request(first, texts("Hello!"))
+		left := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Hour)
-		r := w.request(first, texts("Hello!"))
+		r := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
 		w.same("next turn of the newest session", r, got)
@@ -156,10 +155,10 @@ func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.startTwins(20, func(i int) (string, string) { return "call_1", args(i) })
 	nextTurn := func(i int) *wire.Request {
-		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
+		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}
 	for range 15 { // eleven continue a session; the other four are branches
-		r := w.request(nextTurn(0), calls("call_2"))
+		r := w.request(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("the request joined conversation %d, want a conversation up to 10 or a new session", at)
 		}

@@ -50,7 +50,7 @@ func TestEscapedRoundTrips(t *testing.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "s"))
 		raw := append(appendEscaped([]byte{'"'}, s), '"')
 		if !json.Valid(raw) {
-			t.Fatalf("%q is not JSON", raw)
+			t.Fatalf("escaped text %q: got invalid JSON %s", s, raw)
 		}
 		if got := text(raw, span{0, len(raw)}); got != s {
 			t.Fatalf("text(%s) = %q, want %q", raw, got, s)

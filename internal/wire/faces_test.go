@@ -20,15 +20,6 @@ import (
 	"precept/internal/wire"
 )
 
-func parsed(t *testing.T, d wire.Dialect, body string) *wire.Request {
-	t.Helper()
-	r, err := wire.Parse(d, []byte(body))
-	if err != nil {
-		t.Fatalf("got error %v, body %s, want no error", err, body)
-	}
-	return r
-}
-
 // The type of an item gives the role: output of the model, output of a tool, or unknown.
 func TestRolesOfResponsesItems(t *testing.T) {
 	for role, kinds := range map[wire.Role]string{
@@ -41,7 +32,7 @@ func TestRolesOfResponsesItems(t *testing.T) {
 	} {
 		for kind := range strings.FieldsSeq(kinds) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
-			r := parsed(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
+			r := parse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
 				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for output of the model", kind, r.Role(1), r.New(), role)
 			}
@@ -92,7 +83,7 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 		"system as parts":        {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
 		"a block of precept":     {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
-		if got := parsed(t, k.d, k.body).SystemText(); got != k.want {
+		if got := parse(t, k.d, k.body).SystemText(); got != k.want {
 			t.Errorf("%s: got %q, want %q", name, got, k.want)
 		}
 	}
@@ -189,18 +180,18 @@ func TestDecodeEncodings(t *testing.T) {
 // A block before other parts has the type of the next part, because some servers accept only one spelling.
 func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
-		"beside text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
-		"beside input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
-		"beside an answer":      {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
+		"before text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
+		"before input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
+		"before output_text":    {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
 		"before an image, text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
 		"of two texts":          {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
 		"an image alone":        {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
 		"an empty array":        {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
 	} {
-		const before, behind = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
-		out, err := parsed(t, wire.Responses, before+k.list+behind).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
-		if err != nil || string(out) != before+k.want+behind {
-			t.Errorf("%s: got body %s, error %v, want %s", name, out, err, before+k.want+behind)
+		const before, after = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
+		out, err := parse(t, wire.Responses, before+k.list+after).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
+		if err != nil || string(out) != before+k.want+after {
+			t.Errorf("%s: got body %s, error %v, want %s", name, out, err, before+k.want+after)
 		}
 	}
 }
@@ -208,7 +199,7 @@ func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 // Different contents have different hashes, also outside of words and calls; changes that agents make do not change
 // the hash.
 func TestHashDependsOnContentOnly(t *testing.T) {
-	hash := func(item string) uint64 { return parsed(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
+	hash := func(item string) uint64 { return parse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
 	for name, k := range map[string]struct {
 		a, b string
@@ -232,7 +223,7 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		for _, n := range names {
 			list = append(list, `{"type":"function","function":{"name":"`+n+`"}}`)
 		}
-		return parsed(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
+		return parse(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
 	if tools("ab", "c") == tools("a", "bc") || tools("a", "b") != tools("b", "a", "a") || tools("a") == tools("b") {
 		t.Error("ToolsHash is equal for different names, or depends on the order or number of equal names")
@@ -297,7 +288,7 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A growing list that begins with system messages is parsed as without a memory.
+// A growing list that begins with system messages is parse as without a memory.
 func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`

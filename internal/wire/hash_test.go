@@ -29,11 +29,11 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			`{"role":"user","content":[{"type":"tool_result","content":"x","is_error":true,"tool_use_id":"t"}]}`,
 			`{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":[{"type":"text","text":"x"}],"is_error":true,"cache_control":{"type":"ephemeral"}}]}`,
 		}},
-		{"reminder beside a result", Messages, []string{
+		{"reminder after a result", Messages, []string{
 			`{"role":"user","content":[{"type":"tool_result","content":"x","tool_use_id":"t"}]}`,
 			`{"role":"user","content":[{"type":"tool_result","content":"x","tool_use_id":"t"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}`,
 		}},
-		{"text beside calls", Chat, []string{
+		{"text before calls", Chat, []string{
 			`{"role":"assistant","content":"I will","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
 			`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}","name":"f"}}],"refusal":null}`,
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`,

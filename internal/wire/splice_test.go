@@ -39,7 +39,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`,
 		},
 		{
-			"chat parts with a reminder behind the words", Chat,
+			"chat parts with a reminder after the words", Chat,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`, 0, -1,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`,
 		},
@@ -73,7 +73,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"user","content":"` + escaped + `go"}]}`,
 		},
 		{
-			"messages words behind results", Messages,
+			"messages words after results", Messages,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`, 0, -1,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"` + escaped + `"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`,
 		},

@@ -10,11 +10,12 @@ import (
 	"precept/internal/wire"
 )
 
+// parse returns the request with a valid body.
 func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("got error %v, body %s, want no error", err, body)
+		t.Fatalf("Parse of %s: got error %v, want no error", body, err)
 	}
 	return r
 }

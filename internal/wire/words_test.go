@@ -11,7 +11,7 @@ func TestOwnWordsLackReminders(t *testing.T) {
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},
 		{"reminder before", "<system-reminder>\nToday is a day.\n</system-reminder>\n\nfix it", "fix it"},
-		{"reminder behind", "fix it\n<system-reminder>\nBe careful.</system-reminder>", "fix it"},
+		{"reminder after the words", "fix it\n<system-reminder>\nBe careful.</system-reminder>", "fix it"},
 		{"two reminders", "<system-reminder>a</system-reminder>fix <system-reminder>b</system-reminder>it", "fix it"},
 		{"only a reminder", "<system-reminder>a</system-reminder>\n", ""},
 		{"reminder that names itself", "<system-reminder>see <system-reminder> tags</system-reminder>fix it", "fix it"},
