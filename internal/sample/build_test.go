@@ -63,14 +63,14 @@ func messageJSON(role, text string) string {
 	return string(raw)
 }
 
-// answer returns the result of a call as an item of the list.
-func answer(id, text string) string {
+// resultJSON returns the result of a call as an item of the list.
+func resultJSON(id, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": "tool", "tool_call_id": id, "content": text})
 	return string(raw)
 }
 
-// calls returns a reply with one call.
-func calls(id, name, args string) sample.Reply {
+// callReply returns a reply with one call.
+func callReply(id, name, args string) sample.Reply {
 	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
@@ -96,9 +96,9 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 		{"plain chat", func(c *script) {
 			c.turn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
 		}, sample.DialogResponse, "Paris."},
-		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
+		{"a tool is called", func(c *script) { c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
 		{"many calls do not make more samples", func(c *script) {
-			r := calls("c0", "bash", "ls")
+			r := callReply("c0", "bash", "ls")
 			for i := range 40 {
 				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
 			}
@@ -177,8 +177,8 @@ func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()
-		c.turn(calls("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
-		c.turn(sample.Reply{Text: "Done."}, answer("c1", "error: unknown command tst")).Verdicts = v
+		c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
+		c.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
 		c.s.Failing = func(string, string, string, int8) bool { asked++; return true }
 		return sample.Build(c.s)[0].Output["failed_calls"], asked
 	}
@@ -202,9 +202,9 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 
 func TestBuildSamplesOfATask(t *testing.T) {
 	c := newScript()
-	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
-	c.turn(calls("c2", "bash", `{"command":"npm test"}`), answer("c1", "error: unknown command tst"))
-	e := c.turn(sample.Reply{Text: "All 12 pass."}, answer("c2", "12 passed"))
+	c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
+	c.turn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
+	e := c.turn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
 	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
 	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
@@ -264,10 +264,10 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
 			c.s.Failing = failing
-			c.turn(calls("c1", "run", `{"a":1}`), messageJSON("user", "go"))
+			c.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			c.echo = nil
-			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
-			c.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+			c.turn(callReply("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
+			c.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 			got := sample.Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
 				t.Fatalf("got the families %s, want intent_resolution error_correction", families(got))
@@ -305,8 +305,8 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 			items := []string{messageJSON("user", "go")}
 			for i, s := range tt.steps {
 				id := fmt.Sprint("c", i)
-				c.turn(calls(id, s.tool, s.args), items...)
-				items = []string{answer(id, s.result)}
+				c.turn(callReply(id, s.tool, s.args), items...)
+				items = []string{resultJSON(id, s.result)}
 			}
 			c.turn(sample.Reply{Text: "done"}, items...)
 			var fixes []sample.Sample
@@ -332,9 +332,9 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {
 		id := fmt.Sprint("c", i)
-		e := c.turn(calls(id, "bash", fmt.Sprint("ls ", i%5)), items...)
+		e := c.turn(callReply(id, "bash", fmt.Sprint("ls ", i%5)), items...)
 		e.LatencyMS = sample.SlowMS / 10
-		items = []string{answer(id, "ok")}
+		items = []string{resultJSON(id, "ok")}
 	}
 	c.s.Exchanges[3].Loops = 1
 	c.turn(sample.Reply{Text: "done"}, items...)
@@ -378,7 +378,7 @@ func FuzzBuild(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
 		c := newScript()
 		c.s.Failing = failing
-		c.turn(calls("c1", "run", string(a)), string(a))
+		c.turn(callReply("c1", "run", string(a)), string(a))
 		c.echo = nil
 		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
@@ -398,7 +398,7 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
 	c.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
-	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
+	c.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
 	dialogIDs := map[string]string{} // ids of dialogs by the words of the user
 	for n := 1; n <= len(c.s.Exchanges); n++ {

@@ -90,9 +90,9 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 	} {
 		s := newScript()
 		s.s.Failing = failing
-		s.turn(calls("c1", "run", c.failed), messageJSON("user", "go"))
-		s.turn(calls("c2", "run", c.worked), answer("c1", "error: no"))
-		s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+		s.turn(callReply("c1", "run", c.failed), messageJSON("user", "go"))
+		s.turn(callReply("c2", "run", c.worked), resultJSON("c1", "error: no"))
+		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
 			t.Errorf("%s after %s: got a correction = %v, want %v", c.worked, c.failed, got, c.corrects)
 		}
@@ -103,9 +103,9 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 func TestRatingOfCorrections(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
-	s.turn(calls("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
-	s.turn(calls("c2", "run", `{"path":"a.go"}`), answer("c1", "error: no"))
-	s.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+	s.turn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
+	s.turn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
+	s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 	rated := func() string {
 		for _, x := range sample.Build(s.s) {
 			if x.Family == sample.ErrorCorrection {
@@ -127,11 +127,11 @@ func TestRatingOfCorrections(t *testing.T) {
 // The sample of a plan has the rating of any turn, and the repeated calls.
 func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
-	s.turn(calls("c0", "ls", "a"), messageJSON("user", "go"))
+	s.turn(callReply("c0", "ls", "a"), messageJSON("user", "go"))
 	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
-		s.turn(calls(fmt.Sprint("c", i+1), "ls", args), answer(fmt.Sprint("c", i), "x"))
+		s.turn(callReply(fmt.Sprint("c", i+1), "ls", args), resultJSON(fmt.Sprint("c", i), "x"))
 	}
-	s.turn(sample.Reply{Text: "done"}, answer("c6", "x")).Loops = 1
+	s.turn(sample.Reply{Text: "done"}, resultJSON("c6", "x")).Loops = 1
 	s.s.Ratings = []sample.Rating{{Source: "user", Type: "approval", Turn: 3}}
 	for _, x := range sample.Build(s.s) {
 		if x.Family != sample.PlanOptimization {
@@ -158,7 +158,7 @@ func TestLessonHasItsStrongestState(t *testing.T) {
 	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},
 	}
-	s.turn(calls("c1", "ls", ""), messageJSON("user", "two")).Lessons = []sample.Lesson{
+	s.turn(callReply("c1", "ls", ""), messageJSON("user", "two")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "control"}, {Slug: "a", State: "withheld", Arm: "second"}, {Slug: "c", State: "matched"},
 	}
 	got := ""

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 func exported() *script {
 	c := newScript()
 	c.s.Failing = failing
-	c.turn(calls("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
-	c.turn(sample.Reply{Text: "a.go"}, answer("c1", "a.go\nb.go"))
+	c.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
+	c.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
 	c.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
 	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
@@ -108,7 +108,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 
 	t.Run("the provider keeps the history", func(t *testing.T) {
 		c := newScript()
-		c.turn(calls("c1", "bash", "ls"), messageJSON("user", "go"))
+		c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
@@ -117,7 +117,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	})
 	t.Run("parallel calls as items", func(t *testing.T) {
 		c := newScript()
-		r := calls("c1", "bash", "ls")
+		r := callReply("c1", "bash", "ls")
 		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
 		c.turn(r, messageJSON("user", "go"))
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}

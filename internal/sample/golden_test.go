@@ -22,19 +22,19 @@ func wholeSessions() map[string]sample.Session {
 func workSession() sample.Session {
 	c := newScript()
 	c.s.Failing = failing
-	reply := calls("c1", "read", `{"path":"src/main.go"}`)
+	reply := callReply("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
 	e := c.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
 	e.Config, e.Run, e.LatencyMS = "cfg-1", "nightly", 700_000
 	e.Lessons = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "matched"}, {Slug: "a", Arm: "a@1", State: "withheld", Propensity: 0.9}}
-	e = c.turn(calls("c2", "read", `{"path":"cmd/main.go"}`), answer("c1", "error: no src/main.go"))
+	e = c.turn(callReply("c2", "read", `{"path":"cmd/main.go"}`), resultJSON("c1", "error: no src/main.go"))
 	e.Lessons, e.Loops = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "injected", Propensity: 0.8}, {Slug: "a", Arm: "a@1", State: "control"}}, 2
 	for i := range 5 {
-		c.turn(calls(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), answer([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
+		c.turn(callReply(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), resultJSON([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
 	}
-	e = c.turn(calls("e1", "bash", `{"command":"make -k"}`), answer("d4", "error 5"))
+	e = c.turn(callReply("e1", "bash", `{"command":"make -k"}`), resultJSON("d4", "error 5"))
 	e.Truncated, e.Reply.Choices = true, 3
-	e = c.turn(sample.Reply{Text: "  It builds.  "}, answer("e1", "ok"))
+	e = c.turn(sample.Reply{Text: "  It builds.  "}, resultJSON("e1", "ok"))
 	e.LatencyMS = 1500.5
 	e = c.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
 	e.Run, e.Config = "nightly", "cfg-3"

@@ -57,10 +57,10 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	}{
 		{"a function_call of older clients", "chat", []string{
 			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
-		}, calls("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
+		}, callReply("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
 		{"local_shell_call of the Responses API", "responses", []string{
 			`{"type":"local_shell_call","id":"l1","call_id":"c1","action":{` + shell + `}}`, `{"type":"local_shell_call_output","call_id":"c1","output":"a.go"}`,
-		}, calls("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
+		}, callReply("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
 		{"apply_patch_call of the Responses API", "responses", []string{
 			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
 		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
@@ -73,8 +73,8 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
 		{"a block of another precept before a result", "chat", []string{
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
-			answer("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
-		}, calls("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
+			resultJSON("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
+		}, callReply("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript()
@@ -144,9 +144,9 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
 	c := newScript()
-	c.turn(calls("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
+	c.turn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
 	c.echo = nil
-	c.turn(calls("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
+	c.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	c.echo = nil
 	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
 	c.s.Failing = failing

@@ -20,7 +20,7 @@ func manyFailed(n int) sample.Session {
 			items = append(items, fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"t","arguments":"{\"%s\":\"%s\"}"}}]}`, id, id, id+"x"))
 		}
 		for i := range n {
-			items = append(items, answer(fmt.Sprintf("%s%d", half, i), half))
+			items = append(items, resultJSON(fmt.Sprintf("%s%d", half, i), half))
 		}
 	}
 	c.turn(sample.Reply{Text: "done"}, items...)

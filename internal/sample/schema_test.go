@@ -135,9 +135,9 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 func TestBuiltSamplesConform(t *testing.T) {
 	c := newScript()
 	c.s.Failing = failing
-	c.turn(calls("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
-	c.turn(calls("c2", "bash", "go test"), answer("c1", "error: unknown")).Loops = 1
-	c.turn(sample.Reply{Text: "All pass."}, answer("c2", "ok"))
+	c.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
+	c.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
+	c.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
 	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(c.s)

@@ -57,7 +57,7 @@ func TestTagReportIgnoresWordsOfAPerson(t *testing.T) {
 
 // A result of Qwen-Agent has the id of its call in the member "id". An id of no earlier call is the id of the message.
 func TestResultNamedByID(t *testing.T) {
-	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},
+	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
 		{"role":"tool","name":"f","id":"call_0a1b2c3d4e5f","content":"x"},
 		{"role":"function","name":"g","id":"msg_1","content":"y"}]}`)

@@ -10,13 +10,13 @@ import (
 
 func chatOf(t *testing.T, items ...string) *Request {
 	t.Helper()
-	return must(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)
+	return mustParse(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)
 }
 
 const (
-	sys        = `{"role":"system","content":"s"}`
-	go1        = `{"role":"user","content":"go"}`
-	yes        = `{"role":"user","content":"yes"}`
+	systemItem = `{"role":"system","content":"s"}`
+	goItem     = `{"role":"user","content":"go"}`
+	yesItem    = `{"role":"user","content":"yes"}`
 	answerItem = `{"role":"assistant","content":"done"}`
 )
 
@@ -24,7 +24,7 @@ const (
 func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
 func TestAnchorsOfWords(t *testing.T) {
-	r := chatOf(t, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes)
+	r := chatOf(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
 		t.Fatalf("got anchors %+v, %+v and %+v, want Nth = 0, 1 and 2", first, second, third)
@@ -35,14 +35,14 @@ func TestAnchorsOfWords(t *testing.T) {
 		anchor Anchor
 		want   int // -1: gone
 	}{
-		{"the same list", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 5},
-		{"one more turn", []string{sys, go1, answerItem, yes, answerItem, yes, answerItem, yes, answerItem, go1}, second, 5},
-		{"one more system message", []string{sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, second, 6},
-		{"moved to the old index of the second equal message", []string{sys, sys, sys, go1, answerItem, yes, answerItem, yes, answerItem, yes}, first, 5},
-		{"third equal message at the old index", []string{go1, yes, answerItem, yes, answerItem, yes}, second, 3},
-		{"one of the earlier equal messages removed", []string{sys, yes, answerItem, yes}, third, -1},
-		{"list shorter than the old index", []string{go1}, first, -1},
-		{"message removed", []string{sys, go1, answerItem}, first, -1},
+		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
+		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
+		{"one more system message", []string{systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 6},
+		{"moved to the old index of the second equal message", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
+		{"third equal message at the old index", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
+		{"one of the earlier equal messages removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
+		{"list shorter than the old index", []string{goItem}, first, -1},
+		{"message removed", []string{systemItem, goItem, answerItem}, first, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
@@ -54,7 +54,7 @@ func TestAnchorsOfWords(t *testing.T) {
 }
 
 func TestAnchorsOfResults(t *testing.T) {
-	r := chatOf(t, go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a"))
+	r := chatOf(t, goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
 		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
@@ -68,12 +68,12 @@ func TestAnchorsOfResults(t *testing.T) {
 		anchor Anchor
 		want   int
 	}{
-		{"the same list", []string{go1, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
-		{"another index", []string{sys, go1, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
-		{"result removed", []string{go1, answerItem, tool("b")}, again, -1},
-		{"another result of the call at the old index", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
-		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
-		{"a number as content", []string{go1, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
+		{"the same list", []string{goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
+		{"another index", []string{systemItem, goItem, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
+		{"result removed", []string{goItem, answerItem, tool("b")}, again, -1},
+		{"another result of the call at the old index", []string{goItem, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
+		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
+		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
@@ -85,7 +85,7 @@ func TestAnchorsOfResults(t *testing.T) {
 }
 
 func TestAnchorsInBlocks(t *testing.T) {
-	r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
+	r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
 		t.Errorf("the result: got item %d, block %d, found %v, want 1, 1, true", item, block, ok)
 	}
@@ -99,18 +99,18 @@ func TestAnchorsInBlocks(t *testing.T) {
 }
 
 func TestAnchorOfTheSystemPrompt(t *testing.T) {
-	r := chatOf(t, go1, answerItem)
+	r := chatOf(t, goItem, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
 		t.Errorf("got item %d, block %d, ok %v, want item = System, block = -1 and ok = true", item, block, ok)
 	}
-	closed := must(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
+	closed := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
 		t.Error("anchor of a system prompt that is a number: got found = true, want false")
 	}
 }
 
 func TestAnchorSurvivesStorage(t *testing.T) {
-	r := chatOf(t, go1, answerItem, tool("a"))
+	r := chatOf(t, goItem, answerItem, tool("a"))
 	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {
 		raw, err := json.Marshal(a)
 		if err != nil {
@@ -142,7 +142,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
+			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got keys %q, want %q", got, c.want)
 			}
 		})
@@ -157,9 +157,9 @@ func TestEchoOfServedReply(t *testing.T) {
 		`[{"type":"text","text":"It is "},{"type":"text","text":"found","citations":[{}]},{"type":"text","text":"."}]`,
 		`[{"type":"text","text":"I look."},` + served + `]`,
 	} {
-		rep := read(Messages, []byte(`{"type":"message","id":"msg_1","role":"assistant","content":`+content+`,"stop_reason":"pause_turn"}`), 1<<20, 7)
+		rep := readReply(Messages, []byte(`{"type":"message","id":"msg_1","role":"assistant","content":`+content+`,"stop_reason":"pause_turn"}`), 1<<20, 7)
 		keys := EchoReply(rep, "")
-		r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
+		r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
 		echo := r.Echo(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", content, echo, keys)
@@ -189,8 +189,8 @@ func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},
 		{"thoughts alone", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
 	} {
-		keys := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
-		r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
+		keys := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
+		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", c.name, echo, keys)
 		}

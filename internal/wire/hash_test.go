@@ -5,7 +5,7 @@ import "testing"
 // hashOf returns the hash of the first item.
 func hashOf(t *testing.T, d Dialect, item string) uint64 {
 	t.Helper()
-	return must(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
+	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
 func TestChangesByAgentsKeepTheHash(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHashIsStable(t *testing.T) {
 }
 
 func TestSystemHashIsEqualInAllDialects(t *testing.T) {
-	system := func(d Dialect, body string) uint64 { return must(t, d, body).SystemHash }
+	system := func(d Dialect, body string) uint64 { return mustParse(t, d, body).SystemHash }
 	user := `{"role":"user","content":"a"}`
 	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)
 	for name, h := range map[string]uint64{

@@ -83,7 +83,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 		{"messages, the last of two contents", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
+			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
 			c.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
@@ -114,7 +114,7 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 	} {
 		seen := map[uint64]bool{}
 		for _, more := range []string{"", `,{"type":"image","data":"AA"}`, `,{"type":"image","data":"AB"}`} {
-			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
+			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
 			sum := r.Item(0).Results[0].MediaHash
 			if (sum == 0) != (more == "") || seen[sum] {
 				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each content, 0 for none", c.dialect, more, sum)
@@ -125,7 +125,7 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 }
 
 func TestStringInputIsAUserItem(t *testing.T) {
-	r := must(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
+	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
 		t.Errorf("got %+v, want %+v, r.LastUser() = 0 and r.New() = 0", got, want)
@@ -157,7 +157,7 @@ func TestNewItemsOfARequest(t *testing.T) {
 		{"claude", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
+			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
 			var ids []string
 			for _, res := range r.NewResults() {
 				ids = append(ids, res.Result.CallID)
@@ -167,14 +167,14 @@ func TestNewItemsOfARequest(t *testing.T) {
 			}
 		})
 	}
-	delta := must(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
+	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
 		t.Errorf("got New = %d and results %+v of a delta, want all items as new", delta.New(), delta.NewResults())
 	}
 }
 
 func TestCallOfFindsTheNewestCall(t *testing.T) {
-	r := must(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
+	r := mustParse(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
 		{"role":"assistant","content":"a","tool_calls":[{"id":"a","function":{"name":"second"}}]},{"role":"assistant","tool_calls":[{"id":"\u0064","function":{"name":"escaped"}}]},
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)
 	for id, want := range map[string]string{"a": "second", "b/c": "slash", "d": "escaped", "e": "", "": "", "z": ""} {

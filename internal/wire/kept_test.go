@@ -105,7 +105,7 @@ func TestKeptFindsTextCalls(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k
 	alone.ModelText = ""
-	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
+	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
 		t.Errorf("got results %+v of the kept item, want %+v", got, want)
 	}

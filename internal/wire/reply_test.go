@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// read reads a reply in pieces of n bytes.
-func read(d Dialect, raw []byte, limit, n int) *Reply {
+// readReply reads a reply in pieces of n bytes.
+func readReply(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
 		k := min(n, len(raw))
@@ -64,7 +64,7 @@ func TestGoldenReplies(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range []int{1 << 20, 1, 2, 3, 7, 64} {
-				got := *read(g.dialect, g.raw, 1<<20, n)
+				got := *readReply(g.dialect, g.raw, 1<<20, n)
 				got.texts, got.others = nil, nil
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, want)
@@ -103,11 +103,11 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 		`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + huge + `"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}` + "\n\ndata: [DONE]\n\n"
 	for _, n := range []int{len(stream), 4093} {
-		small := read(Chat, []byte(stream), 1<<20, n)
+		small := readReply(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
 			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
-		big := read(Chat, []byte(stream), 8<<20, n)
+		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
 			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want true, true, 1", n, big.Cut, big.Complete, len(big.Calls))
 		}
@@ -143,7 +143,7 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 		for range 300 {
 			stream.WriteString(`data: {"choices":[{"index":0,"delta":{"content":"` + "\u65e5\u672c" + `"}}]}` + "\n\n")
 		}
-		rep := read(Chat, []byte(stream.String()), limit, 1000)
+		rep := readReply(Chat, []byte(stream.String()), limit, 1000)
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
 			t.Errorf("limit %d: got %d bytes, cut %v, text %q, want at most the limit, true, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
@@ -155,7 +155,7 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 	for range 5_000 {
 		calls.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"id":"x","function":{"name":"f"}},{"id":"y","function":{"name":"f"}}]}}]}` + "\n\n")
 	}
-	if rep := read(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/itemCost {
+	if rep := readReply(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/itemCost {
 		t.Errorf("got %d calls, want at most %d", len(rep.Calls), 10_000/itemCost)
 	}
 }
@@ -204,11 +204,11 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			keys := must(t, c.dialect, c.request).Echo(0)
+			keys := mustParse(t, c.dialect, c.request).Echo(0)
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
 				t.Fatalf("got keys %q of the request, want the first to begin with %q", keys, c.want)
 			}
-			replied := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
+			replied := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
 				t.Errorf("got keys %q of the reply, want %q of the request's", replied, keys[:1])
 			}
@@ -243,7 +243,7 @@ func TestRepliesDoNotDependOnThePieces(t *testing.T) {
 			_, _ = r.Write(rest[:n])
 			rest = rest[n:]
 		}
-		if got, want := r.Reply(), read(g.dialect, g.raw, limit, len(g.raw)+1); !reflect.DeepEqual(got, want) {
+		if got, want := r.Reply(), readReply(g.dialect, g.raw, limit, len(g.raw)+1); !reflect.DeepEqual(got, want) {
 			t.Fatalf("reply %s in pieces\n got %+v\nwant %+v", g.name, got, want)
 		}
 	})
@@ -256,8 +256,8 @@ func FuzzReply(f *testing.F) {
 	f.Add(uint8(Chat), []byte("data\n\rdata:\r\n\r\ndata: [DONE]"), uint16(0), uint8(1))
 	f.Fuzz(func(t *testing.T, d uint8, raw []byte, limit uint16, n uint8) {
 		dialect := Dialect(d % 4)
-		whole := read(dialect, raw, int(limit), len(raw)+1)
-		pieces := read(dialect, raw, int(limit), int(n)+1)
+		whole := readReply(dialect, raw, int(limit), len(raw)+1)
+		pieces := readReply(dialect, raw, int(limit), int(n)+1)
 		if !reflect.DeepEqual(whole, pieces) {
 			t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", int(n)+1, pieces, whole)
 		}

@@ -10,8 +10,8 @@ import (
 	"precept/internal/label"
 )
 
-// must parses a valid body.
-func must(tb testing.TB, d Dialect, body string) *Request {
+// mustParse parses a valid body.
+func mustParse(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 }
 
 func TestParseReadsTheTopLevel(t *testing.T) {
-	r := must(t, Responses, `{"model":"m\u0031","stream" : true,"generate":false,"input":"hi","prompt_cache_key":"k",
+	r := mustParse(t, Responses, `{"model":"m\u0031","stream" : true,"generate":false,"input":"hi","prompt_cache_key":"k",
 		"metadata":{"session_id":"s","user_id":"{\"device_id\":\"d\",\"session_id\":\"u\"}"},"previous_response_id":"resp_1",
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
@@ -94,11 +94,11 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 		`{"input":[{"type":"additional_tools","tools":[{"name":"a"}]},{"type":"additional_tools","tools":[{"name":"a"}]}],"tools":[{"name":"z"}]}`:                                     {"a", "z"},
 		`{"input":[{"type":"mcp_list_tools","tools":[{"name":"far"}]},{"role":"user","tools":[{"name":"odd"}],"content":"x"},{"type":"additional_tools","tools":7}]}`:                  {},
 	} {
-		if r := must(t, Responses, body); !reflect.DeepEqual(r.Tools, want) {
+		if r := mustParse(t, Responses, body); !reflect.DeepEqual(r.Tools, want) {
 			t.Errorf("%s: got tools %q, want %q", body, r.Tools, want)
 		}
 	}
-	if r := must(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
+	if r := mustParse(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
 		t.Errorf("got tools %q of a chat item, want none", r.Tools)
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
@@ -122,14 +122,14 @@ func TestParseSeesCompaction(t *testing.T) {
 		{"a string", Responses, `{"input":"compaction_trigger"}`, false},
 		{"a dialect without it", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
-		if got := must(t, c.dialect, c.body).Compact; got != c.want {
+		if got := mustParse(t, c.dialect, c.body).Compact; got != c.want {
 			t.Errorf("%s: got Compact = %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
 func TestParseIgnoresOddTypes(t *testing.T) {
-	r := must(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
+	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
 		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false and Hints = %+v", r, (Hints{PreviousID: "x"}))
@@ -160,9 +160,9 @@ func TestSessionIsReadFromTheUserID(t *testing.T) {
 }
 
 func TestToolNamesAreEqualInAllDialects(t *testing.T) {
-	chat := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"description":"d","name":"z"}},
+	chat := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"description":"d","name":"z"}},
 		{"type":"custom","custom":{"name":"c"}},{"type":"function","function":{"name":"b"}}]}`)
-	messages := must(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
+	messages := mustParse(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
 		{"name":"z"},{"name":"c","type":"x_20250101"}]}`)
 	if want := []string{"b", "c", "z"}; !reflect.DeepEqual(chat.Tools, want) || !reflect.DeepEqual(messages.Tools, want) {
 		t.Errorf("got tools %q of chat and %q of messages, want %q", chat.Tools, messages.Tools, want)
@@ -170,15 +170,15 @@ func TestToolNamesAreEqualInAllDialects(t *testing.T) {
 	if chat.ToolsHash != messages.ToolsHash {
 		t.Errorf("equal tool names: got hashes %x and %x, want equal hashes", chat.ToolsHash, messages.ToolsHash)
 	}
-	if none := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
+	if none := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
 		t.Errorf("got tools %q, hash %x of an empty list, want none and another hash", none.Tools, none.ToolsHash)
 	}
 }
 
 func TestListHashCoversTheListOnly(t *testing.T) {
-	a := must(t, Chat, `{"messages":[{"role":"user","content":"a"}],"x":1}`)
-	b := must(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
-	c := must(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
+	a := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"x":1}`)
+	b := mustParse(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
+	c := mustParse(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
 		t.Errorf("got ListHash %x, %x and %x, want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
@@ -189,14 +189,14 @@ func TestListHashCoversTheListOnly(t *testing.T) {
 }
 
 func TestRawIsTheItemsBytes(t *testing.T) {
-	r := must(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
+	r := mustParse(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
 		t.Errorf("got items %s and %s, want the bytes of the body without the white space around the items", r.Raw(0), r.Raw(1))
 	}
-	if s := must(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
+	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("got %s of a string input, want one item of the user with the string", s.Raw(0))
 	}
-	if e := must(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
+	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
 		t.Errorf("got %d items of an empty input, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.New(), e.LastUser())
 	}
 }
@@ -266,7 +266,7 @@ func TestRequiresJSONAndRequiresTool(t *testing.T) {
 	} {
 		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[c.d == Responses]
 		for _, body := range []string{"{" + c.more + "," + list + "}", "{" + list + "," + c.more + "}"} {
-			r := must(t, c.d, body)
+			r := mustParse(t, c.d, body)
 			if r.RequiresJSON() != c.requiresJSON || r.RequiresTool() != c.requiresTool {
 				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), c.requiresJSON, c.requiresTool)
 			}

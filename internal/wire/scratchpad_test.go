@@ -22,7 +22,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 		strings.Repeat("Action: a\nAction Input: b\nObservation: c\n", maxPad+1) + "Thought:":                                                                                                 "",
 	} {
 		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
-		r := must(t, Chat, string(body))
+		r := mustParse(t, Chat, string(body))
 		it, got := r.Item(0), []string(nil)
 		for i, c := range it.Calls {
 			got = append(got, c.Name+"|"+strings.NewReplacer("\n", "", ": ", ":", ", ", ",").Replace(c.Args)+"|"+it.Results[i].Text)
@@ -43,7 +43,7 @@ func TestScratchpadSplicePlaces(t *testing.T) {
 	var words string
 	for n := range 4 {
 		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
-		r := must(t, Chat, string(body))
+		r := mustParse(t, Chat, string(body))
 		if n == 0 {
 			words = r.Item(0).Words
 		}

@@ -133,7 +133,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := must(t, c.dialect, c.body)
+			r := mustParse(t, c.dialect, c.body)
 			edits := []Edit{{c.item, c.block, block}}
 			got, err := r.Splice([]byte("dst:"), edits)
 			if err != nil || string(got) != "dst:"+c.want {
@@ -181,7 +181,7 @@ func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := must(t, c.dialect, c.body)
+			r := mustParse(t, c.dialect, c.body)
 			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
 				t.Errorf("got %s, error %v, want the destination unchanged and an error", got, err)
 			}
@@ -200,7 +200,7 @@ func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 }
 
 func TestSpliceKeepsTheOrderGiven(t *testing.T) {
-	r := must(t, Chat, `{"messages":[{"role":"user","content":"w"},{"role":"user","content":[{"type":"text","text":"w"}]},{"role":"tool","content":[]}]}`)
+	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"w"},{"role":"user","content":[{"type":"text","text":"w"}]},{"role":"tool","content":[]}]}`)
 	edits := []Edit{{2, 0, "e"}, {1, -1, "a"}, {0, -1, "c"}, {1, -1, "b"}, {0, -1, "d"}, {0, -1, ""}, {2, 0, "f"}}
 	got, err := r.Splice(nil, edits)
 	want := `{"messages":[{"role":"user","content":"cdw"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"w"}]},` +
