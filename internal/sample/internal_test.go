@@ -9,7 +9,7 @@ const (
 )
 
 // Cut is cut, which shortens a text.
-var Cut = cut
+func Cut(s string, n int) string { return cut(s, n) }
 
 // Possible is mayHit.
 func Possible(o *OptOut, args string) bool { return o.mayHit([]byte(args)) }
