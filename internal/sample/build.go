@@ -31,7 +31,7 @@ const (
 //
 // Build is pure: an unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
-	h := s.layout()
+	h := s.history()
 	if len(h.kept) == 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func Build(s Session) []Sample {
 		return out
 	}
 	out = append(out, h.corrections()...)
-	if reasons := h.costly(); len(reasons) > 0 {
+	if reasons := h.costReasons(); len(reasons) > 0 {
 		out = append(out, h.plan(reasons))
 	}
 	return out

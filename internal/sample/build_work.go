@@ -137,8 +137,8 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costly lists the reasons for which the session counts as slow or costly.
-func (h *history) costly() []string {
+// costReasons lists the reasons for which the session counts as slow or costly.
+func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.kept)
 	if len(h.steps) >= manyCalls {

@@ -46,7 +46,7 @@ type ToolForm struct {
 // Conversation returns the system prompt and the messages of the session, assembled from the new items
 // of the turns. Sessions of every dialect give the chat form.
 func (s *Session) Conversation() []ChatMessage {
-	return s.layout().conversation(-1)
+	return s.history().conversation(-1)
 }
 
 // tools returns the tools of the session.
@@ -106,7 +106,7 @@ func (h *history) list(n int) []ChatMessage {
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
-			list, continues = fold(raw, e.Dialect), false
+			list, continues = messagesOf(raw, e.Dialect), false
 		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the agent sent the list again
 			raw, list, continues = nil, nil, false
 		}
@@ -131,8 +131,8 @@ func (h *history) list(n int) []ChatMessage {
 // does not send the reply back.
 func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
-// fold returns the messages of raw list items of a dialect.
-func fold(raw []json.RawMessage, dialect string) []ChatMessage {
+// messagesOf returns the messages of raw list items of a dialect.
+func messagesOf(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
 		list = appendItem(list, it)
@@ -142,13 +142,13 @@ func fold(raw []json.RawMessage, dialect string) []ChatMessage {
 
 // appendItem appends the messages of an item.
 func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
-	for _, r := range spokenResults(it) {
+	for _, r := range nativeResults(it) {
 		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
 	}
-	text := spokenText(it)
+	text := messageText(it)
 	switch {
 	case it.Role == wire.RoleAssistant:
-		return appendAnswer(list, text, spokenCalls(it))
+		return appendAnswer(list, text, nativeCalls(it))
 	case text == "":
 	case it.Role == wire.RoleUser:
 		list = append(list, ChatMessage{Role: "user", Content: &text})
@@ -190,7 +190,7 @@ func chatCalls(calls []Call) []ChatCall {
 // Preferences returns the pairs of a better and a worse answer in people's feedback: a correction
 // and the corrected answer, and an approved and a rejected answer to identical words.
 func (s *Session) Preferences() []Preference {
-	h := s.layout()
+	h := s.history()
 	var out []Preference
 	tools := h.tools()
 	for i := range h.Session.Ratings {
@@ -198,7 +198,7 @@ func (s *Session) Preferences() []Preference {
 		if r.Source != "user" {
 			continue
 		}
-		at := h.rated(r)
+		at := h.ratedIndex(r)
 		if at < 0 {
 			continue
 		}
@@ -217,9 +217,9 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// rated returns the index of the exchange that a rating is about: the exchange of its turn, or the
+// ratedIndex returns the index of the exchange that a rating is about: the exchange of its turn, or the
 // last of the session.
-func (h *history) rated(r *Rating) int {
+func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.kept) - 1
 	}
@@ -253,7 +253,7 @@ func (h *history) approvedTwin(index int) []ChatMessage {
 		if r.Source != "user" || r.Turn == 0 || r.reviewLabel() != Approved {
 			continue
 		}
-		if twin := h.rated(r); twin >= 0 && twin != index && lastWords(h.items[twin]) == words {
+		if twin := h.ratedIndex(r); twin >= 0 && twin != index && lastWords(h.items[twin]) == words {
 			return appendReply(nil, h.kept[twin])
 		}
 	}

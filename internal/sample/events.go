@@ -22,4 +22,4 @@ const (
 
 // Events lists the events of a session in order, each call once, for any dialect. A user's turn
 // contains the person's own words, without the blocks of agents.
-func (s *Session) Events() []Event { return s.layout().events }
+func (s *Session) Events() []Event { return s.history().events }

@@ -47,7 +47,7 @@ func (x *Exporter) Line(v any) error {
 // Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A
 // session without an answer of the model has no line.
 func (x *Exporter) Chat(s *Session) error {
-	h := s.layout()
+	h := s.history()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {

@@ -50,8 +50,8 @@ func hasModelOutput(it *wire.Item) bool {
 // A call or a result that an agent writes as text is an Event. A conversation contains the text itself,
 // so the following functions leave such calls and results out.
 
-// spokenCalls returns the calls of an item that are not text.
-func spokenCalls(it *wire.Item) []Call {
+// nativeCalls returns the calls of an item that are not text.
+func nativeCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
 		if !it.Calls[i].IsText() {
@@ -61,15 +61,15 @@ func spokenCalls(it *wire.Item) []Call {
 	return out
 }
 
-// spokenResults returns the results of an item that are not text of a user's message.
-func spokenResults(it *wire.Item) []wire.Result {
+// nativeResults returns the results of an item that are not text of a user's message.
+func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// spokenText returns the text of an item. The text of an item with results is "" unless the item
+// messageText returns the text of an item. The text of an item with results is "" unless the item
 // contains words of a person: agents write notes next to results.
-func spokenText(it *wire.Item) string {
-	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(spokenResults(it)) > 0 {
+func messageText(it *wire.Item) string {
+	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(nativeResults(it)) > 0 {
 		return ""
 	}
 	return it.Text

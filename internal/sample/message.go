@@ -50,7 +50,7 @@ func (r *Reader) Request(e *Exchange) []Message {
 			out = append(out, Message{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
 			continue
 		}
-		for _, res := range spokenResults(it) {
+		for _, res := range nativeResults(it) {
 			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.call(res.CallID), IsError: res.IsError})
 		}
 		out = append(out, r.message(it)...)
@@ -76,7 +76,7 @@ func (e *Exchange) toolsText() string {
 // message returns the words and the calls of an item, without its results.
 func (r *Reader) message(it *wire.Item) []Message {
 	var out []Message
-	switch text := spokenText(it); {
+	switch text := messageText(it); {
 	case text == "":
 	case it.Role == wire.RoleUser:
 		out = append(out, Message{Role: EventUser, Text: text, Words: it.Words})
@@ -85,7 +85,7 @@ func (r *Reader) message(it *wire.Item) []Message {
 	case it.Role == wire.RoleAssistant && (r.last == nil || strings.TrimSpace(text) != strings.TrimSpace(r.last.Text)):
 		out = append(out, Message{Role: EventAssistant, Text: text})
 	}
-	for _, c := range spokenCalls(it) {
+	for _, c := range nativeCalls(it) {
 		if known, ok := r.calls[c.ID]; ok && c.ID != "" && known.Name == c.Name && sameArgs(known.Args, c.Args) {
 			continue
 		}

@@ -35,7 +35,7 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.rated(&rating) < 0 { // the words may be about a turn that opted out
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the words may be about a turn that opted out
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()

@@ -55,9 +55,9 @@ type history struct {
 	loops   int            // number of loop warnings
 }
 
-// layout returns the history of the session: the exchanges in order without attempts that a retry
+// history returns the history of the session: the exchanges in order without attempts that a retry
 // repaired, and each call with its result.
-func (s *Session) layout() *history {
+func (s *Session) history() *history {
 	h := &history{Session: s, newest: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
 	for i := range s.Exchanges {

@@ -101,7 +101,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		d.Thread.Calls[id] = c
 		d.Thread.CallOrder = append(d.Thread.CallOrder, id)
 	}
-	r.hide(&d)
+	r.removeHidden(&d)
 	data, err := d.encode()
 	if err != nil {
 		return Row{}, err
@@ -110,9 +110,9 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
 }
 
-// hide removes from a document all data that is derived from the text of hidden turns: hashes of
+// removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
 // texts, blocks whose anchor is a hash, calls and results. Numbers and draws remain.
-func (r *Record) hide(d *document) {
+func (r *Record) removeHidden(d *document) {
 	if r.Hidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}
 	}

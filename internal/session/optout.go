@@ -10,7 +10,7 @@ const maxHidden = 4096
 // The caller locks the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
-		r.OptOut.Unjudged = bounded(append(r.OptOut.Unjudged, turn))
+		r.OptOut.Unjudged = newestTurns(append(r.OptOut.Unjudged, turn))
 	}
 }
 
@@ -20,7 +20,7 @@ func (r *Record) Await(turn int) {
 func (r *Record) Judged(turn int, optedOut bool) {
 	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
-		r.OptOut.Turns = bounded(append(r.OptOut.Turns, turn))
+		r.OptOut.Turns = newestTurns(append(r.OptOut.Turns, turn))
 	}
 }
 
@@ -43,8 +43,8 @@ func (r *Record) Visible() bool {
 	return r.Thread.Turns == 0
 }
 
-// bounded returns the last maxHidden turns.
-func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
+// newestTurns returns the last maxHidden turns.
+func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
 // OptOutMark is the only data that is stored of a silent session: the number of turns, and the length
 // of the list. Other replicas read the opt-out from the mark.

@@ -70,8 +70,8 @@ var profiles = []profile{
 	{agent: "ReAct in one message", readSteps: scratchpad, kind: "scratchpad"},
 }
 
-// growing returns the profile of a message that holds all calls and results so far; nil for none.
-func growing(text string) (p *profile, asked string, steps []step) {
+// growingProfile returns the profile of a message that holds all calls and results so far; nil for none.
+func growingProfile(text string) (p *profile, asked string, steps []step) {
 	for i := range profiles {
 		if profiles[i].readSteps == nil {
 			continue
@@ -105,8 +105,8 @@ func readReport(text string) (report, bool) {
 	return report{}, false
 }
 
-// observed reports whether an agent wrote the text of a message of the user: a result, or a note.
-func observed(text string) bool {
+// isAgentText reports whether an agent wrote the text of a message of the user: a result, or a note.
+func isAgentText(text string) bool {
 	p := profileOf(text)
 	if p == nil || p.read == nil {
 		return p != nil

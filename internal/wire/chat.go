@@ -24,7 +24,7 @@ func (r *Request) decodeChat(it *Item, value span) {
 		}
 		res := Result{CallID: text(b, callID), MediaHash: hashMedia(b, parts)}
 		if res.CallID == "" {
-			res.CallID = unnamed(r.scan.base + it.Index)
+			res.CallID = unnamedID(r.scan.base + it.Index)
 		}
 		res.Lead, res.Text = cutResult(joinText(b, parts))
 		it.Results = []Result{res}

@@ -115,7 +115,7 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	args := member(b, function, "arguments")
 	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
 	s := r.callItem(index, id)
-	if named && id == "" && s.id == "" && s.name != "" && (whole || s.whole()) {
+	if named && id == "" && s.id == "" && s.name != "" && (whole || s.isWholeValue()) {
 		s = r.newCall(index)
 	}
 	if s.id == "" {

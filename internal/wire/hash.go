@@ -78,7 +78,7 @@ func (r *Request) hash(i int) uint64 {
 	switch it.Role {
 	case RoleUser:
 		put('u', it.Words)
-		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && len(it.Results) == 0 && observed(text) {
+		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && len(it.Results) == 0 && isAgentText(text) {
 			put('o', text)
 		}
 		if n := r.otherParts(i); n != 0 {

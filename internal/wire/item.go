@@ -235,11 +235,11 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 // result, and is the same in every request as long as the agent only appends to the list.
 const unnamedMark = "~"
 
-// unnamed returns the id of the call that item i answers.
-func unnamed(i int) string { return unnamedMark + strconv.Itoa(i) }
+// unnamedID returns the id of the call that item i answers.
+func unnamedID(i int) string { return unnamedMark + strconv.Itoa(i) }
 
 // UnnamedCall returns the id of the nth call of item i, for calls without an id.
-func UnnamedCall(i, n int) string { return unnamed(i + 1 + n) }
+func UnnamedCall(i, n int) string { return unnamedID(i + 1 + n) }
 
 // Unnamed reports whether this package made the id of a call.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }

@@ -61,7 +61,7 @@ const listDepth = 2
 
 // appendItem appends an item of a list, an empty object for other bytes.
 func appendItem(dst, raw []byte) []byte {
-	switch v, ok := whole(raw, listDepth); {
+	switch v, ok := wholeValue(raw, listDepth); {
 	case ok && raw[v.start] == '{':
 		return append(dst, raw...)
 	case ok && raw[v.start] == '"':
@@ -77,7 +77,7 @@ func appendListKey(dst []byte, d Dialect) []byte {
 
 // Elements returns the elements of a JSON array as slices of array. ok is false for another value.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
-	v, ok := whole(array, 0)
+	v, ok := wholeValue(array, 0)
 	if !ok || array[v.start] != '[' {
 		return nil, false
 	}
@@ -90,7 +90,7 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 // CallsIn returns the JSON of the calls in an item of a list, of any dialect and any kind of call:
 // opt-outs must see the names in every call. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
-	v, ok := whole(item, listDepth)
+	v, ok := wholeValue(item, listDepth)
 	if !ok {
 		return nil, false
 	}

@@ -37,8 +37,8 @@ func (n *nesting) read(piece []byte) {
 // shortValue is the largest length of arguments that are neither object nor list.
 const shortValue = 64
 
-// whole reports whether the text is one JSON value. whole may be called for every piece.
-func (s *replyItem) whole() bool {
+// isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.
+func (s *replyItem) isWholeValue() bool {
 	skip := s.nesting.readLen
 	for i := range len(s.full) + 1 {
 		piece := s.text

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// whole reports for arguments in pieces whether they are one JSON value so far, and repeats its result.
+// isWholeValue reports whether the pieces of arguments so far are one JSON value, and repeats its result.
 func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -18,14 +18,14 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 			piece := text[at:min(at+step, len(text))]
 			s.room(len(piece))
 			s.text = append(s.text, piece...)
-			if got, want := s.whole(), valid([]byte(text[:at+len(piece)])); got != want || s.whole() != want {
-				t.Fatalf("%.30q: got whole = %v after %d bytes, want %v", text, got, at+len(piece), want)
+			if got, want := s.isWholeValue(), valid([]byte(text[:at+len(piece)])); got != want || s.isWholeValue() != want {
+				t.Fatalf("%.30q: got isWholeValue = %v after %d bytes, want %v", text, got, at+len(piece), want)
 			}
 		}
 	}
 	for _, text := range []string{"", "{", "]", `{"a":1`, "{}{}", "{" + strings.Repeat("x", shortValue) + "}"} {
-		if s := (&replyItem{text: []byte(text)}); s.whole() {
-			t.Errorf("%.30q: got whole = true, want false", text)
+		if s := (&replyItem{text: []byte(text)}); s.isWholeValue() {
+			t.Errorf("%.30q: got isWholeValue = true, want false", text)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type replyItem struct {
 	full     [][]byte // full pieces of the text or of the call's arguments
 	taken    int      // capacity of the pieces in full, in bytes
 	text     []byte   // growing piece
-	nesting  nesting  // nesting of text, up to the last call of whole
+	nesting  nesting  // nesting of text, up to the last call of isWholeValue
 }
 
 // A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer

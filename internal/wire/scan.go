@@ -129,9 +129,9 @@ func (s *scanner) literal(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// whole returns the span of the one JSON value in b. depth is the depth of the value in its
+// wholeValue returns the span of the one JSON value in b. depth is the depth of the value in its
 // document.
-func whole(b []byte, depth int) (v span, ok bool) {
+func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.blank(0)
 	v.end = s.value(v.start, depth)
@@ -140,7 +140,7 @@ func whole(b []byte, depth int) (v span, ok bool) {
 
 // valid reports whether b is one JSON value, at most maxDepth deep.
 func valid(b []byte) bool {
-	_, ok := whole(b, 0)
+	_, ok := wholeValue(b, 0)
 	return ok
 }
 

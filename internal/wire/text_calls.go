@@ -28,7 +28,7 @@ func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
 	}
-	if p, _, steps := growing(it.Text); p != nil && (p.onWire || r.withoutTools()) {
+	if p, _, steps := growingProfile(it.Text); p != nil && (p.onWire || r.withoutTools()) {
 		it.setSteps(steps)
 		return
 	}
@@ -166,7 +166,7 @@ func (r *Request) countPairs() {
 			continue
 		}
 		_, text := cutLead(r.textAt(i))
-		if text = strings.TrimSpace(text); text == "" || observed(text) {
+		if text = strings.TrimSpace(text); text == "" || isAgentText(text) {
 			continue
 		}
 		key := pairKey(&c, text)

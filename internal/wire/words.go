@@ -85,7 +85,7 @@ func (n removedFunc) call(kind, piece string) {
 // wrappers and notes of agents and without the blocks of precept.
 func ownWords(text string, removed removedFunc) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, removed), removed))
-	if p, asked, _ := growing(s); p != nil {
+	if p, asked, _ := growingProfile(s); p != nil {
 		removed.call(p.kind, s[len(asked):])
 		s = asked
 		if strings.HasPrefix(s, fieldMark) { // head of the first field of dspy
@@ -102,7 +102,7 @@ func ownWords(text string, removed removedFunc) string {
 		s = kept
 	}
 	switch {
-	case observed(s):
+	case isAgentText(s):
 		removed.call("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
