@@ -47,7 +47,7 @@ type Options struct {
 	// Clean removes secrets and personal data from the text of a panic, which may quote a
 	// conversation. With a nil Clean, no text of a panic is stored.
 	Clean func(text string) string
-	Count *atomic.Int64 // number of marks; may be nil
+	Count *atomic.Int64 // number of calls of SetAside; may be nil
 }
 
 // Marks is the store of the marks.

@@ -10,7 +10,7 @@ import (
 const System = -2
 
 // Beginnings of a created prompt. The space before the colon distinguishes a created member from a member of the
-// client. A body that already has such a beginning gets no text.
+// client. A system prompt that already has such a beginning gets no text.
 const (
 	newContent      = `"content" :"`
 	newSystem       = `"system" :"`

@@ -10,9 +10,9 @@ const toolCallOpen = "<tool_call>"
 func tagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
-		var asked string
-		asked, rest, _ = strings.Cut(rest, "</tool_call>")
-		called, args := jsonCall(strings.TrimSpace(asked))
+		var callText string
+		callText, rest, _ = strings.Cut(rest, "</tool_call>")
+		called, args := jsonCall(strings.TrimSpace(callText))
 		if name == "" {
 			name = called
 		} else {
