@@ -66,8 +66,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
-		Read:  Readers{Report: reports, Library: bareLibrary{}, Survey: bare{}, Archive: bareArchive{}, Export: &fakeExport{}, Rules: bare{}},
-		Write: Writers{Keep: &fakeKeeper{}, Rate: bare{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
+		Read:  Readers{Report: reports, Library: emptyLibrary{}, Survey: emptySource{}, Archive: emptyArchive{}, Export: &fakeExport{}, Rules: emptySource{}},
+		Write: Writers{Keep: &fakeKeeper{}, Rate: emptySource{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
 		Program: Program{
 			Figures: func(context.Context) []Figure { return nil },
 			Health:  func(context.Context) Health { return Health{} },
@@ -79,71 +79,73 @@ func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
-// bare is a source without lessons, sessions and samples.
-type bare struct{}
+// emptySource is a source without lessons, sessions and samples.
+type emptySource struct{}
 
-func (bare) Book() *lesson.Book { return lesson.NewBook(nil) }
+func (emptySource) Book() *lesson.Book { return lesson.NewBook(nil) }
 
-func (bare) Log(context.Context, int) ([]lesson.Event, error) { return nil, nil }
+func (emptySource) Log(context.Context, int) ([]lesson.Event, error) { return nil, nil }
 
-func (bare) Findings(*lesson.Lesson) []lesson.Finding { return nil }
+func (emptySource) Findings(*lesson.Lesson) []lesson.Finding { return nil }
 
-func (bare) Rules() *rules.Registry { return &rules.Registry{} }
+func (emptySource) Rules() *rules.Registry { return &rules.Registry{} }
 
-func (bare) ScanRules(context.Context, string) (*rules.Scan, error) { return &rules.Scan{}, nil }
+func (emptySource) ScanRules(context.Context, string) (*rules.Scan, error) { return &rules.Scan{}, nil }
 
-func (bare) Survey(context.Context, string) (*report.Survey, error) {
+func (emptySource) Survey(context.Context, string) (*report.Survey, error) {
 	return report.NewSurvey(time.Unix(1e9, 0)), nil
 }
 
-func (bare) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+func (emptySource) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
 	return backtest.Result{}, nil
 }
 
-func (bare) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (emptySource) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	return store.SessionList{}, nil
 }
 
-func (bare) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (emptySource) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{}, nil
 }
 
-func (bare) Run(context.Context, string, string) (store.RunSessions, error) {
+func (emptySource) Run(context.Context, string, string) (store.RunSessions, error) {
 	return store.RunSessions{}, store.ErrNoSession
 }
 
-func (bare) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (emptySource) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
 	return nil, nil
 }
 
-func (bare) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+func (emptySource) Transcript(context.Context, string, string, int) (store.Transcript, error) {
 	return store.Transcript{}, store.ErrNoSession
 }
 
-func (bare) EachPart(context.Context, string, string, func(*store.Transcript) error) error {
+func (emptySource) EachPart(context.Context, string, string, func(*store.Transcript) error) error {
 	return store.ErrNoSession
 }
 
-func (bare) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+func (emptySource) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
 	return store.SampleList{}, nil
 }
 
-func (bare) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+func (emptySource) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
 	return store.Posted{}, store.ErrNoSession
 }
 
-// bareLibrary and bareArchive are separate types, because a library and an archive have methods of the
+// emptyLibrary and emptyArchive are separate types, because a library and an archive have methods of the
 // same name.
 type (
-	bareLibrary struct{ bare }
-	bareArchive struct{ bare }
+	emptyLibrary struct{ emptySource }
+	emptyArchive struct{ emptySource }
 )
 
-func (bareLibrary) Archived(context.Context, string) (*lesson.Lesson, error) { return nil, ErrNoLesson }
+func (emptyLibrary) Archived(context.Context, string) (*lesson.Lesson, error) {
+	return nil, ErrNoLesson
+}
 
-func (bareLibrary) Block(string, *lesson.Lesson) string { return "" }
+func (emptyLibrary) Block(string, *lesson.Lesson) string { return "" }
 
-func (bareArchive) Block(context.Context, string, string, string) (string, error) {
+func (emptyArchive) Block(context.Context, string, string, string) (string, error) {
 	return "", store.ErrNoSession
 }
 

@@ -41,7 +41,7 @@ func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 // An export has a file name and a media type, also when the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
-		f := fullOf("word")
+		f := wordSourceOf("word")
 		o := f.options()
 		o.Read.Export = sizedExport(n)
 		h, err := admin.New(o)
@@ -64,27 +64,29 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	}
 }
 
-// faulty is full, but its reads of sessions and samples and its ratings return err.
-type faulty struct {
-	*full
+// failingSource is a wordSource, but its reads of sessions and samples and its ratings return err.
+type failingSource struct {
+	*wordSource
 	err error
 }
 
-func (f faulty) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (f failingSource) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	return f.list, f.err
 }
 
-func (f faulty) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+func (f failingSource) Transcript(context.Context, string, string, int) (store.Transcript, error) {
 	return f.transcript, f.err
 }
 
-func (f faulty) Block(context.Context, string, string, string) (string, error) { return "", f.err }
+func (f failingSource) Block(context.Context, string, string, string) (string, error) {
+	return "", f.err
+}
 
-func (f faulty) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+func (f failingSource) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
 	return f.samples, f.err
 }
 
-func (f faulty) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
 	return store.Posted{}, f.err
 }
 
@@ -100,9 +102,9 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
 		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {
-		f := fullOf("word")
+		f := wordSourceOf("word")
 		o := f.options()
-		o.Read.Archive, o.Write.Rate = faulty{f, c.err}, faulty{f, c.err}
+		o.Read.Archive, o.Write.Rate = failingSource{f, c.err}, failingSource{f, c.err}
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -129,9 +131,9 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 
 // A feedback of 1 MiB is accepted, and one more byte is refused.
 func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
-	f := fullOf("word")
+	f := wordSourceOf("word")
 	o := f.options()
-	o.Write.Rate = faulty{f, nil}
+	o.Write.Rate = failingSource{f, nil}
 	h, err := admin.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +151,7 @@ func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 
 // Query parameters outside their bounds are refused, and the error names the parameter.
 func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
-	h, err := admin.New(fullOf("word").options())
+	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	f, lib, keeper := withLessons(t, nil)
 	views := newStoreFixture(t, k, func(o *Options) {
 		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
-		o.Read.Rules = &someRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
+		o.Read.Rules = &fakeRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	views.reports = f.reports

@@ -55,20 +55,20 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 	}
 }
 
-// broken fails to report and to list sessions.
-type broken struct{ bareArchive }
+// failingReader fails to report and to list sessions.
+type failingReader struct{ emptyArchive }
 
-func (broken) Report(context.Context, Query) (report.Report, error) {
+func (failingReader) Report(context.Context, Query) (report.Report, error) {
 	return report.Report{}, errors.New("report canary")
 }
 
-func (broken) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (failingReader) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	return store.SessionList{}, errors.New("browse canary")
 }
 
 // A page that fails because of a fault shows one message and logs the cause once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = broken{}, broken{} })
+	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
 	for target, c := range map[string]struct {
 		status int
 		cause  string

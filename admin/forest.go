@@ -70,10 +70,10 @@ type axis struct {
 	lo, hi, step float64
 }
 
-// fit returns the axis for effects and true effects. A positive zoom is the reach of the axis on both sides
+// fitAxis returns the axis for effects and true effects. A positive zoom is the reach of the axis on both sides
 // of 0, in points. With zoom 0, the axis contains all effects, and cuts the widest intervals, which belong
 // to lessons with little data. With a negative zoom, the axis contains all intervals.
-func fit(effects []*effect, truths []float64, zoom float64) axis {
+func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)
 	}

@@ -26,7 +26,7 @@ func plots(
 		Fatalf(format string, args ...any)
 	}, rows []report.Row, truth func(string) (float64, bool), target string,
 ) (out []drawn, ticks int) {
-	f := fullOf("word")
+	f := wordSourceOf("word")
 	f.report.Lessons, f.report.Global.Bands = rows, nil
 	o := f.options()
 	o.Truth = truth
@@ -128,9 +128,9 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 
 // A row with the verdict invalid is not plotted and does not affect the axis.
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
-	sound, broken := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
-	broken.Verdict = report.Invalid
-	got, _ := plots(t, []report.Row{sound, broken}, nil, "/lessons?sort=name")
+	valid, invalid := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
+	invalid.Verdict = report.Invalid
+	got, _ := plots(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
 		t.Errorf("the plots are %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
 	}

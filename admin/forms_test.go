@@ -11,7 +11,7 @@ import (
 
 // The checkbox of a filter shows the current query. Only the overview has a row of all lessons together.
 func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
-	h, err := admin.New(fullOf("word").options())
+	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ type parsedPage struct {
 // pagesOf reads every page, as an operator in a browser, of a server whose texts are all equal to word.
 func pagesOf(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
-	f := fullOf(word)
+	f := wordSourceOf(word)
 	h, err := admin.New(f.options())
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +156,8 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// full holds the data of a server whose texts are all one word, and is the source of these data.
-type full struct {
+// wordSource holds the data of a server whose texts are all one word, and is the source of these data.
+type wordSource struct {
 	word         string
 	fail         bool   // the store is unavailable
 	askedSession string // session of the newest query
@@ -175,8 +175,8 @@ type full struct {
 	generated    time.Time
 }
 
-func fullOf(word string) *full {
-	f := &full{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+func wordSourceOf(word string) *wordSource {
+	f := &wordSource{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	var lessons [3]*lesson.Lesson
 	for i, state := range []lesson.State{lesson.Active, lesson.Candidate, lesson.Quarantined} {
 		l := &lesson.Lesson{}
@@ -256,7 +256,7 @@ func fillTexts(v reflect.Value, word string, depth int) {
 	}
 }
 
-func (f *full) options() admin.Options {
+func (f *wordSource) options() admin.Options {
 	return admin.Options{
 		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
 		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}, Rules: f}, Write: admin.Writers{Keep: f, Rate: f, Forget: f, Notes: f},
@@ -272,7 +272,7 @@ func (f *full) options() admin.Options {
 	}
 }
 
-func (f *full) EachNote(_ context.Context, _, _ string, fn func(string, []byte) error) error {
+func (f *wordSource) EachNote(_ context.Context, _, _ string, fn func(string, []byte) error) error {
 	for i := range 100 {
 		data, err := json.Marshal(admin.View{Name: fmt.Sprint(i, f.word), Query: url.Values{"agent": {f.word}, "words": {f.word}}.Encode(), By: f.word})
 		if err = errors.Join(err, fn(fmt.Sprint("view|", i), data)); err != nil {
@@ -282,80 +282,84 @@ func (f *full) EachNote(_ context.Context, _, _ string, fn func(string, []byte) 
 	return nil
 }
 
-func (f *full) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
+func (f *wordSource) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
 	return nil
 }
 
-func (f *full) Rules() *rules.Registry {
+func (f *wordSource) Rules() *rules.Registry {
 	r := rules.Registered{File: f.word, Section: f.word, Text: f.word, Forbids: f.word, Verdict: f.word, State: rules.Finished}
 	return &rules.Registry{Sections: []rules.Registered{r, {File: "CLAUDE.md", Section: "Old", State: rules.Measuring}}}
 }
 
-func (f *full) ScanRules(context.Context, string) (*rules.Scan, error) {
+func (f *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
 	scan.Add([]wire.Passage{{Text: "Contents of /" + f.word + "/CLAUDE.md (project instructions):\n\n# " + f.word + "\n\n## Old\n\n" + f.word + "\n\n## Old\n\n- never " + f.word + "\n"}}, 2, 100)
 	return &scan, f.err()
 }
 
 // err returns the error of an unavailable store, which contains the word; nil for an available store.
-func (f *full) err() error {
+func (f *wordSource) err() error {
 	if f.fail {
 		return fmt.Errorf("no answer to %s", f.word)
 	}
 	return nil
 }
 
-func (f *full) Report(context.Context, admin.Query) (report.Report, error) { return f.report, f.err() }
+func (f *wordSource) Report(context.Context, admin.Query) (report.Report, error) {
+	return f.report, f.err()
+}
 
-func (f *full) Book() *lesson.Book { return f.book }
+func (f *wordSource) Book() *lesson.Book { return f.book }
 
-func (f *full) Archived(context.Context, string) (*lesson.Lesson, error) {
+func (f *wordSource) Archived(context.Context, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
 
-func (f *full) Block(_ string, l *lesson.Lesson) string {
+func (f *wordSource) Block(_ string, l *lesson.Lesson) string {
 	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
 }
 
-func (f *full) Findings(*lesson.Lesson) []lesson.Finding { return f.findings }
+func (f *wordSource) Findings(*lesson.Lesson) []lesson.Finding { return f.findings }
 
-func (f *full) Log(context.Context, int) ([]lesson.Event, error) { return f.events, f.err() }
+func (f *wordSource) Log(context.Context, int) ([]lesson.Event, error) { return f.events, f.err() }
 
-func (f *full) Survey(context.Context, string) (*report.Survey, error) { return f.survey, f.err() }
+func (f *wordSource) Survey(context.Context, string) (*report.Survey, error) {
+	return f.survey, f.err()
+}
 
-func (f *full) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+func (f *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
 	return f.backtest, f.err()
 }
 
-// archive is full as an Archive, whose Block has other parameters than the Block of a Library.
-type archive struct{ *full }
+// archive is a wordSource as an Archive, whose Block has other parameters than the Block of a Library.
+type archive struct{ *wordSource }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
-	return a.full.Block("", &lesson.Lesson{Slug: slug, Title: "older " + a.word}), a.err()
+	return a.wordSource.Block("", &lesson.Lesson{Slug: slug, Title: "older " + a.word}), a.err()
 }
 
-func (f *full) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (f *wordSource) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	return f.list, f.err()
 }
 
-func (f *full) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (f *wordSource) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{Sessions: f.list.Sessions, OldestStart: f.generated, Whole: true}, f.err()
 }
 
-func (f *full) Run(_ context.Context, _, name string) (store.RunSessions, error) {
+func (f *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {
 	return store.RunSessions{Name: name, Sessions: f.list.Sessions, More: 1, Verdict: f.word}, f.err()
 }
 
-func (f *full) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (f *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
 	return []backtest.Miss{{Slug: f.word, Why: f.word}}, f.err()
 }
 
-func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
+func (f *wordSource) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
 	f.askedSession = name
 	return f.transcript, f.err()
 }
 
-func (f *full) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
+func (f *wordSource) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
 	f.askedSession = name
 	if err := f.err(); err != nil {
 		return err
@@ -363,19 +367,19 @@ func (f *full) EachPart(_ context.Context, _, name string, use func(*store.Trans
 	return use(&f.transcript)
 }
 
-func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+func (f *wordSource) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
 	return f.samples, f.err()
 }
 
-func (f *full) Act(context.Context, string, lesson.SeenVersion, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
+func (f *wordSource) Act(context.Context, string, lesson.SeenVersion, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
 
-func (f *full) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+func (f *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
 	return store.Posted{}, f.err()
 }
 
-func (f *full) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
+func (f *wordSource) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
 
 // countingSource is a random source with the same sequence of different values in each run.
 type countingSource struct{ n uint64 }

@@ -135,14 +135,14 @@ func pageAddresses() []string {
 // Each page is accessible to screen readers: with data, without data, and when the store is
 // unavailable.
 func TestPagesAreAccessible(t *testing.T) {
-	for name, change := range map[string]func(*full){
-		"with data":         func(*full) {},
-		"unavailable store": func(f *full) { f.fail = true },
-		"without data": func(f *full) {
-			*f = full{word: f.word, generated: f.generated, book: f.book.With(nil), survey: fullOf("word").survey}
+	for name, change := range map[string]func(*wordSource){
+		"with data":         func(*wordSource) {},
+		"unavailable store": func(f *wordSource) { f.fail = true },
+		"without data": func(f *wordSource) {
+			*f = wordSource{word: f.word, generated: f.generated, book: f.book.With(nil), survey: wordSourceOf("word").survey}
 		},
 	} {
-		f := fullOf("word")
+		f := wordSourceOf("word")
 		change(f)
 		h, err := admin.New(f.options())
 		if err != nil {
@@ -204,7 +204,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 
 // A filter shows its value and a link that clears it; without a value there is no such link.
 func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
-	h, err := admin.New(fullOf("word").options())
+	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 
 // Without a session, the list names the address to which agents send requests.
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
-	page := onPage(t, "/sessions", func(f *full, o *admin.Options) {
+	page := onPage(t, "/sessions", func(f *wordSource, o *admin.Options) {
 		o.Address.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Read = nil, 0
 	})

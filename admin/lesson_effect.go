@@ -40,7 +40,7 @@ func effectText(r *report.Row) (value, note string) {
 		return e.points(), e.interval()
 	case r.Verdict == report.Invalid:
 		return none, "not reliable"
-	case past(r) || r.State == "archived":
+	case isPast(r) || r.State == "archived":
 		return none, "not enough data"
 	default:
 		return stillCounting, "not enough data"
@@ -137,7 +137,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 		if truth != nil {
 			known = append(known, *truth)
 		}
-		axis := fit([]*effect{e}, known, -1)
+		axis := fitAxis([]*effect{e}, known, -1)
 		drawn = g.Group{
 			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, truth)),
 			quiet(g.Text("The band over time starts on the second day with an effect.")),
@@ -164,9 +164,9 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	}
 }
 
-// gap returns sentences that compare the measured effect with the plain difference between sessions with
+// differenceNote returns sentences that compare the measured effect with the plain difference between sessions with
 // and without the lesson. The plain difference is not an effect.
-func gap(r *report.Row) string {
+func differenceNote(r *report.Row) string {
 	const why = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {

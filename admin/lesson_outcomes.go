@@ -18,7 +18,7 @@ func outcomeTable(r *report.Row) g.Node {
 	for i := range r.Outcomes {
 		effects[i] = outcomeEffect(&r.Outcomes[i])
 	}
-	a := fit(effects, nil, 0)
+	a := fitAxis(effects, nil, 0)
 	rows := make(g.Group, len(r.Outcomes))
 	for i := range r.Outcomes {
 		x, tone := &r.Outcomes[i], ""
@@ -59,7 +59,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 			effects[i] = &effect{*x.Effect, *x.Lo, *x.Hi}
 		}
 	}
-	a := fit(effects, nil, 0)
+	a := fitAxis(effects, nil, 0)
 	side := func(n int64, arm, model string) g.Node {
 		if model == trial.OtherModels {
 			return g.Text(count(n))

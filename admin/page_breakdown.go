@@ -100,7 +100,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	for i, x := range cells {
 		effects[i] = &effect{x.Shrunken, x.Lo, x.Hi}
 	}
-	axis := fit(effects, nil, 0)
+	axis := fitAxis(effects, nil, 0)
 	unit := func(name string) g.Node { return small(g.Text(name)) }
 	sessions, since := v.stored()
 	rows := make(g.Group, len(cells))

@@ -48,7 +48,7 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
 		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
-		holds(t, name, onPage(t, "/", func(f *full, _ *admin.Options) {
+		holds(t, name, onPage(t, "/", func(f *wordSource, _ *admin.Options) {
 			f.report.Lessons, f.book = c.rows, waits(c.waits)
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
 		}), c.wantText...)
@@ -87,7 +87,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			"Not included: 1 session that closed while the reward was old.",
 		}},
 	} {
-		holds(t, name, onPage(t, c.target, func(f *full, o *admin.Options) {
+		holds(t, name, onPage(t, c.target, func(f *wordSource, o *admin.Options) {
 			o.Program.Prices = func() admin.Prices { return c.prices }
 			r := report.Report{GeneratedAt: f.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
@@ -108,19 +108,19 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 // A page without a report states the reason and shows no guessed numbers.
 func TestPagesWithoutReportStateTheReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
-		holds(t, target, onPage(t, target, func(f *full, _ *admin.Options) { f.fail = true }),
+		holds(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!The coins deviate", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
-	holds(t, "no lessons", onPage(t, "/lessons", func(f *full, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
+	holds(t, "no lessons", onPage(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
-		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *full, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
+		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
 	}
 }
 
 // The page of a lesson shows the known facts and nothing else.
 func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	type pageData struct { // what a case may change
-		*full
+		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
 		o      *admin.Options
@@ -181,7 +181,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		}, []string{"!data-chart", "No effect yet"}},
 		"no row":                          {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
 		"removed":                         {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
-		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blockless{w.full} }, []string{"The lesson does not fit into inject.budget_bytes"}},
+		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blockless{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"rewards": {func(*pageData) {}, []string{
@@ -192,8 +192,8 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
 		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
-		page := onPage(t, "/lessons/word", func(f *full, o *admin.Options) {
-			w := pageData{full: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
+		page := onPage(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
+			w := pageData{wordSource: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
 			o.Truth, f.findings, f.events = nil, nil, nil
 			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
 			f.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
@@ -203,7 +203,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		holds(t, name, page, c.wantText...)
 	}
 	tried := func(b backtest.Result) string {
-		return onPage(t, "/lessons/word?backtest=1", func(f *full, _ *admin.Options) { f.backtest = b })
+		return onPage(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
 	holds(t, "fired", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
@@ -214,12 +214,12 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
 	holds(t, "too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	holds(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *full, o *admin.Options) { o.Read.Survey = failingSessions{} }),
+	holds(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
 // blockless has lessons that exceed every budget.
-type blockless struct{ *full }
+type blockless struct{ *wordSource }
 
 func (blockless) Block(string, *lesson.Lesson) string { return "" }
 
@@ -241,54 +241,54 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 // The queue lists the waiting lessons, oldest first, with the data for a decision.
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	at := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
-	queue := func(target string, change func(f *full, l *lesson.Lesson, o *admin.Options)) string {
-		return onPage(t, target, func(f *full, o *admin.Options) {
+	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
+		return onPage(t, target, func(f *wordSource, o *admin.Options) {
 			f.findings = nil
 			l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: at(2)}
 			f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: at(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
 			change(f, l, o)
 		})
 	}
-	plain := func(*full, *lesson.Lesson, *admin.Options) {}
+	plain := func(*wordSource, *lesson.Lesson, *admin.Options) {}
 	for name, c := range map[string]struct {
 		target   string
-		change   func(f *full, l *lesson.Lesson, o *admin.Options)
+		change   func(f *wordSource, l *lesson.Lesson, o *admin.Options)
 		wantText []string
 	}{
 		"plain": {"/queue", plain, []string{
 			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
-		"author and agent": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
+		"author and agent": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Approval.Source, l.Scope.Agent = "distill", "coder"
 		}, []string{" · written by distill", " · for the agent coder"}},
-		"evidence": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
+		"evidence": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "s-1", Note: "twice"}, {Kind: "user", Ref: "s-2"}}
 		}, []string{`<code>s-1</code> <span class="quiet">run: twice</span>`, `<code>s-2</code> <span class="quiet">user</span>`}},
-		"evidence of a stored session": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+		"evidence of a stored session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a> <span class="quiet">conversation · poor, 2 errors</span><q class="excerpt" dir="auto">Fix the build</q>`}},
-		"evidence without stored words": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+		"evidence without stored words": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a>`, "!<q"}},
-		"evidence of an opted-out session": {"/queue", func(f *full, l *lesson.Lesson, _ *admin.Options) {
+		"evidence of an opted-out session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{}
 		}, []string{`<code>s-1</code> <span class="quiet">conversation</span>`, "!<q", "!/sessions/"}},
-		"checks": {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		"checks": {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			f.findings = []lesson.Finding{{Severity: lesson.Error, Message: "it orders"}, {Message: "it is long"}}
 		}, []string{`<li class="bad">`, "it orders", `<li class="warn">`, "!All checks"}},
-		"diff": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) {
+		"diff": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Supersedes, l.Body = []string{"nobody", "on"}, "a\nc"
 		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
-		"an unknown replaced lesson": {"/queue", func(_ *full, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
-		"backtest": {"/queue?backtest=late", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		"an unknown replaced lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
+		"backtest": {"/queue?backtest=late", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
-		"unreadable sessions": {"/queue?backtest=late", func(_ *full, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
-		"second page": {"/queue?page=2", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+		"unreadable sessions": {"/queue?backtest=late", func(_ *wordSource, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
+		"second page": {"/queue?page=2", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
 			for i := range 21 {
 				all = append(all, &lesson.Lesson{Slug: fmt.Sprintf("c-%02d", i), State: lesson.Candidate})
@@ -296,7 +296,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 			f.book = lesson.NewBook(all)
 		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
 		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
-		"empty queue":         {"/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
+		"empty queue":         {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
 		holds(t, name, queue(c.target, c.change), c.wantText...)
 	}
@@ -304,7 +304,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
 		t.Error("the newest lesson is above the oldest, want the oldest first")
 	}
-	page = queue("/queue", func(f *full, _ *lesson.Lesson, _ *admin.Options) {
+	page = queue("/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson
 		for _, slug := range []string{"main", "keys", "theme", "title-keys", "def-effect", "refresh"} {
 			all = append(all, &lesson.Lesson{Slug: slug, State: lesson.Candidate})

@@ -28,7 +28,7 @@ func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
 	if v.health.Fault != "" {
-		problem = "The changed configuration is faulty; the old one stays in effect: " + v.health.Fault
+		problem = "The changed configuration is failingSource; the old one stays in effect: " + v.health.Fault
 	}
 	return s.show(c, pageContent{Title: "health", Main: v.html, Live: true, Problem: problem})
 }

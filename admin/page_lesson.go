@@ -100,7 +100,7 @@ func (v *lessonView) splitRows(rows []report.Row) {
 		}
 		present := v.lesson == nil || r.State != string(lesson.Archived) || r.ContentHash == v.lesson.ContentHash
 		last = r
-		if v.row == nil && !past(r) && present {
+		if v.row == nil && !isPast(r) && present {
 			v.row = r
 			continue
 		}
@@ -136,7 +136,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(f, v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
-			return section("gap", "The difference without randomisation", h.P(g.Text(gap(v.row))))
+			return section("gap", "The difference without randomisation", h.P(g.Text(differenceNote(v.row))))
 		}),
 		section("opinion", "Opinion of the judge", opinions(v.row)),
 		g.Iff(v.row != nil, func() g.Node {

@@ -85,7 +85,7 @@ func (f lessonsFilter) reach() float64 {
 func (v *lessonsView) filterAndSort() {
 	for i := range v.counted.report.Lessons {
 		l := &v.counted.report.Lessons[i]
-		if past(l) && !v.filter.Old {
+		if isPast(l) && !v.filter.Old {
 			continue
 		}
 		v.total++
@@ -100,8 +100,8 @@ func (v *lessonsView) filterAndSort() {
 	slices.SortStableFunc(v.rows, order(v.filter.Sort))
 }
 
-// past reports whether no session gets the row's text any more.
-func past(l *report.Row) bool {
+// isPast reports whether no session gets the row's text any more.
+func isPast(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 

@@ -12,14 +12,14 @@ import (
 	"precept/internal/wire"
 )
 
-// someRules is a source of one rules file with registered sections.
-type someRules struct{ sections []rules.Registered }
+// fakeRules is a source of one rules file with registered sections.
+type fakeRules struct{ sections []rules.Registered }
 
-func (s *someRules) Rules() *rules.Registry { return &rules.Registry{Sections: s.sections} }
+func (s *fakeRules) Rules() *rules.Registry { return &rules.Registry{Sections: s.sections} }
 
 const rulesText = "# Shop\n\n## Voice\n\nBe brief.\n\n## Tests\n\nRun the tests.\n\n## Secrets\n\nNever print a key.\n\n## Same\n\nTwice.\n\n## Same\n\nTwice.\n"
 
-func (s *someRules) ScanRules(context.Context, string) (*rules.Scan, error) {
+func (s *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
 	scan.Add([]wire.Passage{{Text: "Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}}, 2, 400)
 	return &scan, nil
@@ -39,7 +39,7 @@ func rulesFixture(t *testing.T) *fixture {
 	o := optionsOf(reports, time.Now)
 	o.Access.Viewers = []string{"viewer-token-of-the-rules-test"}
 	o.Program.Prices = func() Prices { return Prices{Models: price.Flat(3, 1), Currency: "USD"} }
-	o.Read.Rules = &someRules{[]rules.Registered{voice, gone}}
+	o.Read.Rules = &fakeRules{[]rules.Registered{voice, gone}}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // sessionWith returns the page of a session of one turn that change has altered.
 func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
-	return onPage(t, "/sessions/s-1", func(f *full, _ *admin.Options) {
+	return onPage(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
 		f.transcript = store.Transcript{
 			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
 			Exchanges:   1, Next: 1,
@@ -158,7 +158,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 // Each line of the list describes its session.
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
-		return onPage(t, target, func(f *full, _ *admin.Options) {
+		return onPage(t, target, func(f *wordSource, _ *admin.Options) {
 			f.list = store.SessionList{Read: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
 				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
 			}}}
@@ -214,7 +214,7 @@ func TestOnlyNewestPageRefreshes(t *testing.T) {
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
 		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,
 	} {
-		f := fullOf("word")
+		f := wordSourceOf("word")
 		h, err := admin.New(f.options())
 		if err != nil {
 			t.Fatal(err)

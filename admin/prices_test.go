@@ -12,18 +12,18 @@ import (
 	"precept/store"
 )
 
-// priced answers with the same sessions for lists, facets and comparisons.
-type priced struct {
+// pricedArchive answers with the same sessions for lists, facets and comparisons.
+type pricedArchive struct {
 	Archive
 	list []store.SessionItem
 }
 
-func (p priced) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (p pricedArchive) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), Read: len(p.list)}
 	return list, nil
 }
 
-func (p priced) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (p pricedArchive) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{Sessions: p.list, Whole: true}, nil
 }
 
@@ -40,7 +40,7 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 		{ID: "c", Model: "own", Input: 1_000_000, Output: new(int64(1))},
 	}
 	f, _, _ := withLessons(t, func(o *Options) {
-		o.Read.Archive = priced{o.Read.Archive, list}
+		o.Read.Archive = pricedArchive{o.Read.Archive, list}
 		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", Session: 1} }
 	})
 	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spent{Sessions: 10, Input: 10, Cached: 0}}}
@@ -68,7 +68,7 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 // The overview states the date of the built-in prices, and names the key that replaces them.
 func TestBuiltInPricesHaveTheirDate(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
-		o.Read.Archive = priced{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
+		o.Read.Archive = pricedArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
 		o.Program.Prices = func() Prices { return Prices{Models: price.Listed(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1

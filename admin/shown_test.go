@@ -10,9 +10,9 @@ import (
 )
 
 // onPage returns the main part of a page as an operator's browser shows it; change alters the data.
-func onPage(t *testing.T, target string, change func(*full, *admin.Options)) string {
+func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
-	f := fullOf("word")
+	f := wordSourceOf("word")
 	o := f.options()
 	if change != nil {
 		change(f, &o)

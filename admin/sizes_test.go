@@ -22,8 +22,8 @@ const maxPageSize = 1 << 20
 func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
 	long := strings.Repeat("x", 1<<20)
-	lessons := func(state lesson.State) func(*full, *admin.Options) {
-		return func(f *full, _ *admin.Options) {
+	lessons := func(state lesson.State) func(*wordSource, *admin.Options) {
+		return func(f *wordSource, _ *admin.Options) {
 			var all []*lesson.Lesson
 			f.report.Lessons = nil
 			for i := range 10_000 {
@@ -38,7 +38,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 			f.book, f.findings = lesson.NewBook(all), nil
 		}
 	}
-	wordy := func(f *full, _ *admin.Options) {
+	wordy := func(f *wordSource, _ *admin.Options) {
 		l := &lesson.Lesson{Slug: "word", Title: long, Body: huge, State: lesson.Candidate}
 		l.Trigger.Description = long
 		for i := range 5000 {
@@ -51,7 +51,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		}
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
-	fillTranscript := func(f *full, _ *admin.Options) {
+	fillTranscript := func(f *wordSource, _ *admin.Options) {
 		f.transcript.Name, f.transcript.Agent, f.transcript.Model, f.transcript.TurnItems = long, long, long, nil
 		for i := range store.TurnsShown {
 			f.transcript.TurnItems = append(f.transcript.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
@@ -62,7 +62,7 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 			f.transcript.Injected = append(f.transcript.Injected, fmt.Sprint("l-", i))
 		}
 	}
-	fillLists := func(f *full, _ *admin.Options) {
+	fillLists := func(f *wordSource, _ *admin.Options) {
 		f.list.Sessions, f.samples.Samples = nil, nil
 		for range store.DefaultRows {
 			x := store.SessionItem{ID: "s-1", Name: long, Agent: long, Model: long}
@@ -75,14 +75,14 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 			}})
 		}
 	}
-	fillHealth := func(f *full, _ *admin.Options) {
+	fillHealth := func(f *wordSource, _ *admin.Options) {
 		f.health.Fault, f.health.Store.Trouble, f.health.Started = long, long, time.Unix(1e9, 0)
 		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
 		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
 	}
 	for name, c := range map[string]struct {
 		target   string
-		change   func(*full, *admin.Options)
+		change   func(*wordSource, *admin.Options)
 		wantText string
 	}{
 		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", fillHealth, "xxx…</a>"},

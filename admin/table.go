@@ -37,7 +37,7 @@ type table struct {
 	refusals bool // the table has a column of the sessions that the upstream refused
 }
 
-// tableOf returns a table of rows in the given order. zoom is the reach of the axis, as for fit.
+// tableOf returns a table of rows in the given order. zoom is the reach of the axis, as for fitAxis.
 func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
 	t := table{report: r, rows: rows, all: all, truth: truth}
 	var effects []*effect
@@ -52,7 +52,7 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 			known = append(known, *x)
 		}
 	}
-	t.axis = fit(effects, known, zoom)
+	t.axis = fitAxis(effects, known, zoom)
 	return t
 }
 

@@ -17,10 +17,10 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// nearby answers with one lesson that did not match.
-type nearby struct{ bare }
+// nearMissSurveyor answers with one lesson that did not match.
+type nearMissSurveyor struct{ emptySource }
 
-func (nearby) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
 	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
@@ -48,7 +48,7 @@ func storeWithWork(t *testing.T) *sessionStore {
 // A person finishes each task in at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	b, k := newTab(t), storeWithWork(t)
-	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearby{} })
+	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))

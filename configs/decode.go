@@ -25,19 +25,19 @@ type decoder struct {
 
 func (d *decoder) fault(path string, n ast.Node, value, problem string) {
 	d.faults = append(d.faults, Fault{
-		Key: path, Value: value, Source: d.where(n), Problem: problem,
+		Key: path, Value: value, Source: d.position(n), Problem: problem,
 	})
 }
 
-// where returns file and line of a node.
-func (d *decoder) where(n ast.Node) string {
+// position returns file and line of a node.
+func (d *decoder) position(n ast.Node) string {
 	if !d.lines || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
 	}
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse reads YAML into a tree. Duplicate keys are accepted here, because section reports them with
+// parse reads YAML into a tree. Duplicate keys are accepted here, because readSection reports them with
 // all other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write a byte order mark at the start of a file
@@ -73,8 +73,8 @@ func (d *decoder) syntaxFault(err error) {
 	d.faults = append(d.faults, f)
 }
 
-// section reads a mapping into a struct.
-func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
+// readSection reads a mapping into a struct.
+func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 	pairs, ok := d.pairs(path, n)
 	if !ok {
 		return
@@ -91,7 +91,7 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 		switch {
 		case !ok:
 			problem := "is not a key" + nearest(name, indices)
-			if newName := renamed(keyPath); newName != "" {
+			if newName := presentName(keyPath); newName != "" {
 				problem = "is renamed to " + newName + "; use the new name"
 			}
 			d.fault(keyPath, it.Key(), "", problem)
@@ -99,42 +99,42 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 		case seen[name]:
 			d.fault(keyPath, it.Key(), "", "is given twice; keep one")
 		default:
-			d.value(keyPath, v.Field(i), v.Type().Field(i).Tag, it.Value())
+			d.readValue(keyPath, v.Field(i), v.Type().Field(i).Tag, it.Value())
 		}
 		seen[name] = true
 	}
 }
 
-// value sets v from one node. A key without a value (all children are comments) keeps its
+// readValue sets v from one node. A key without a value (all children are comments) keeps its
 // earlier value.
-func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
 	}
 	if _, ok := n.(*ast.CommentGroupNode); ok {
 		return
 	}
-	d.sources[path] = d.where(n)
+	d.sources[path] = d.position(n)
 	switch v.Kind() {
 	case reflect.Struct:
 		if _, scalar := scalarText(n); scalar {
 			if i := scalarField(v.Type()); i >= 0 {
-				d.scalar(path, v.Field(i), v.Type().Field(i).Tag, n)
+				d.readScalar(path, v.Field(i), v.Type().Field(i).Tag, n)
 				return
 			}
 		}
-		d.section(path, v, n)
+		d.readSection(path, v, n)
 	case reflect.Map:
-		d.mapping(path, v, tag, n)
+		d.readMapping(path, v, tag, n)
 	case reflect.Slice:
-		d.list(path, v, tag, n)
+		d.readList(path, v, tag, n)
 	default:
-		d.scalar(path, v, tag, n)
+		d.readScalar(path, v, tag, n)
 	}
 }
 
-// mapping replaces a map as a whole: a default name that the file leaves out is removed.
-func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+// readMapping replaces a map as a whole: a default name that the file leaves out is removed.
+func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.pairs(path, n)
 	if !ok {
 		return
@@ -148,22 +148,22 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 			continue
 		}
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(keyPath, elem, tag, it.Value())
+		d.readValue(keyPath, elem, tag, it.Value())
 		out.SetMapIndex(key, elem)
 	}
 	v.Set(out)
 }
 
-// list replaces a list as a whole. A scalar in place of a list of scalars is read as a comma list,
+// readList replaces a list as a whole. A scalar in place of a list of scalars is read as a comma list,
 // the form of flags and variables.
-func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
 	case isSection(v.Type().Elem()) && scalarField(v.Type().Elem()) >= 0: // one entry in place of a list of one
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(path, elem, tag, n)
+		d.readValue(path, elem, tag, n)
 		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))
 		return
 	case isSection(v.Type().Elem()):
@@ -173,20 +173,20 @@ func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n as
 		d.fault(path, n, "", "is not a list; write [a, b]")
 		return
 	default:
-		d.commas(path, v, tag, n, text)
+		d.readCommaList(path, v, tag, n, text)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(seq.Values))
 	for i, entry := range seq.Values {
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(fmt.Sprintf("%s[%d]", path, i), elem, tag, entry)
+		d.readValue(fmt.Sprintf("%s[%d]", path, i), elem, tag, entry)
 		out = reflect.Append(out, elem)
 	}
 	v.Set(out)
 }
 
-// commas reads a comma list such as "a, b, c".
-func (d *decoder) commas(
+// readCommaList reads a comma list such as "a, b, c".
+func (d *decoder) readCommaList(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string,
 ) {
 	out := reflect.MakeSlice(v.Type(), 0, 1)
@@ -195,23 +195,23 @@ func (d *decoder) commas(
 			continue
 		}
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.text(fmt.Sprintf("%s[%d]", path, out.Len()), elem, tag, n, part)
+		d.setText(fmt.Sprintf("%s[%d]", path, out.Len()), elem, tag, n, part)
 		out = reflect.Append(out, elem)
 	}
 	v.Set(out)
 }
 
-func (d *decoder) scalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+func (d *decoder) readScalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	text, ok := scalarText(n)
 	if !ok {
 		d.fault(path, n, "", "must be one value, not a list, a mapping, an anchor or an alias")
 		return
 	}
-	d.text(path, v, tag, n, text)
+	d.setText(path, v, tag, n, text)
 }
 
-// text expands and sets one scalar.
-func (d *decoder) text(
+// setText expands and sets one scalar.
+func (d *decoder) setText(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, written string,
 ) {
 	shown := written
@@ -232,7 +232,7 @@ func (d *decoder) text(
 		text = strings.TrimSpace(text)
 	}
 	if err == nil {
-		err = printable(text)
+		err = checkPrintable(text)
 	}
 	if err == nil {
 		err = setScalar(v, text)

@@ -53,14 +53,14 @@ func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	for it := pairs.MapRange(); it.Next(); {
 		path := join(prefix, it.Key().String())
 		out[path] = doc{
-			usage: comment(it.KeyValue().GetComment()), text: strings.TrimSpace(plain(it.Value())),
+			usage: lastParagraph(it.KeyValue().GetComment()), text: strings.TrimSpace(sourceText(it.Value())),
 		}
 		collectDocs(out, path, it.Value())
 	}
 }
 
-// plain returns a value as written, without the trailing comment.
-func plain(n ast.Node) string {
+// sourceText returns a value as written, without the trailing comment.
+func sourceText(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
 		return n.String()
@@ -69,8 +69,8 @@ func plain(n ast.Node) string {
 	}
 }
 
-// comment returns the last paragraph of a comment as one line. Indented examples end the paragraph.
-func comment(group *ast.CommentGroupNode) string {
+// lastParagraph returns the last paragraph of a comment as one line. Indented examples end the paragraph.
+func lastParagraph(group *ast.CommentGroupNode) string {
 	if group == nil {
 		return ""
 	}

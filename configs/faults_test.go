@@ -278,7 +278,7 @@ func TestEveryLeafHasASetter(t *testing.T) {
 		v := reflect.New(f.typ).Elem()
 		for _, text := range []string{"1", "{a: {url: b}}", "[{name: a}]"} {
 			if n, ok := d.parse(text); ok {
-				d.value(f.path, v, "", n)
+				d.readValue(f.path, v, "", n)
 			}
 		}
 		for _, fault := range d.faults {

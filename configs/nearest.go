@@ -13,28 +13,28 @@ func nearest(name string, keys map[string]int) string {
 	if best := spell.Nearest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	return "; " + listed(keys)
+	return "; " + alternatives(keys)
 }
 
-// listed returns the sorted names as one text.
-func listed[V any](names map[string]V) string {
+// alternatives returns the sorted names as one text.
+func alternatives[V any](names map[string]V) string {
 	if len(names) == 1 {
 		return "there is only " + slices.Sorted(maps.Keys(names))[0]
 	}
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamed returns the present name of a key that only an earlier release accepts, "" for any other key.
-func renamed(key string) string {
+// presentName returns the present name of a key that only an earlier release accepts, "" for any other key.
+func presentName(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
 	}
 	return ""
 }
 
-// misspelt adds a fault for each variable PRECEPT_... whose name is close to the name of a key. Variables
+// reportMisspelt adds a fault for each variable PRECEPT_... whose name is close to the name of a key. Variables
 // in ${...}, and the variables that Kubernetes makes for a service named precept, get no fault.
-func (d *decoder) misspelt(names []string, env func(string) (string, bool), used map[string]bool) {
+func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
 		accepted[name] = true

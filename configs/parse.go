@@ -45,7 +45,7 @@ func Parse(src Sources) (*Config, error) {
 	}
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
-	d.file("default", reference, c)
+	d.readFile("default", reference, c)
 	used := map[string]bool{} // variables that were looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
@@ -58,17 +58,17 @@ func Parse(src Sources) (*Config, error) {
 	}
 	d.env, d.sources, d.secretFaults = env, map[string]string{}, map[string]string{}
 	d.lines = true
-	d.file(src.FileName, string(src.File), c)
+	d.readFile(src.FileName, string(src.File), c)
 	d.lines = false
-	d.variables(c, env)
-	d.flags(c, src.Flags)
+	d.readVariables(c, env)
+	d.readFlags(c, src.Flags)
 	d.derive(c, env)
-	d.misspelt(src.EnvNames, env, used)
+	d.reportMisspelt(src.EnvNames, env, used)
 	v := &validator{config: c, given: d.sources, decoded: d.faults, redis: src.Redis}
 	v.run()
 	faults := append(d.faults, v.faults...)
 	if src.Offline {
-		faults = slices.DeleteFunc(faults, Fault.network)
+		faults = slices.DeleteFunc(faults, Fault.serverOnly)
 	}
 	return c, faults.orNil()
 }
@@ -104,9 +104,9 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	return string(b), err == nil
 }
 
-// network reports whether only a server needs the key of the fault. A verb that prints a report ignores such
+// serverOnly reports whether only a server needs the key of the fault. A verb that prints a report ignores such
 // faults, because the shell of an operator often lacks the environment variables of the service.
-func (f Fault) network() bool {
+func (f Fault) serverOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
 	switch section {
@@ -117,11 +117,11 @@ func (f Fault) network() bool {
 	}
 }
 
-// file reads a whole configuration file.
-func (d *decoder) file(name, text string, c *Config) {
+// readFile reads a whole configuration file.
+func (d *decoder) readFile(name, text string, c *Config) {
 	d.source = name
 	if n, ok := d.parse(text); ok {
-		d.section("", reflect.ValueOf(c).Elem(), n)
+		d.readSection("", reflect.ValueOf(c).Elem(), n)
 	}
 }
 
@@ -133,8 +133,8 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 		expands = true
 		return "", false
 	}}
-	d.file("default", reference, c)
-	d.file("", string(file), c)
+	d.readFile("default", reference, c)
+	d.readFile("", string(file), c)
 	for _, key := range Changed(c) {
 		switch key {
 		case "upstream", "upstreams", "distill.judge", "otel.endpoint":
@@ -152,26 +152,26 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 	return keys, expands
 }
 
-// variables reads PRECEPT_... for every key; an empty variable counts as not set.
-func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
+// readVariables reads PRECEPT_... for every key; an empty variable counts as not set.
+func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leafFields() {
 		text, ok := env(envName(f.path))
 		d.source = envName(f.path)
 		if problem := d.secretFaults[d.source]; problem != "" {
 			d.fault(f.path, nil, "", problem)
 		} else if ok && text != "" {
-			d.external(c, f, text)
+			d.readExternal(c, f, text)
 		}
 	}
 }
 
-// flags reads the given flags.
-func (d *decoder) flags(c *Config, given map[string]string) {
+// readFlags reads the given flags.
+func (d *decoder) readFlags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leafFields() {
 		if text, ok := rest[f.path]; ok {
 			d.source = "--" + flagName(f.path)
-			d.external(c, f, text)
+			d.readExternal(c, f, text)
 			delete(rest, f.path)
 		}
 	}
@@ -181,30 +181,30 @@ func (d *decoder) flags(c *Config, given map[string]string) {
 	}
 }
 
-// external sets one key from a flag or a variable. Scalars are used as written, independent of
+// readExternal sets one key from a flag or a variable. Scalars are used as written, independent of
 // YAML's types. Lists are comma lists or YAML in flow form; maps and lists of mappings are YAML in
 // flow form.
-func (d *decoder) external(c *Config, f field, text string) {
+func (d *decoder) readExternal(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
 	kind := v.Kind()
 	if kind != reflect.Map && kind != reflect.Slice {
-		d.text(f.path, v, f.tag, nil, text)
+		d.setText(f.path, v, f.tag, nil, text)
 		return
 	}
 	if kind == reflect.Slice && !isSection(f.typ.Elem()) &&
 		!strings.HasPrefix(strings.TrimSpace(text), "[") {
-		d.commas(f.path, v, f.tag, nil, text)
+		d.readCommaList(f.path, v, f.tag, nil, text)
 		return
 	}
 	if i := scalarField(f.typ.Elem()); kind == reflect.Slice && i >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
 		elem := reflect.New(f.typ.Elem()).Elem()
-		d.text(f.path, elem.Field(i), f.tag, nil, text)
+		d.setText(f.path, elem.Field(i), f.tag, nil, text)
 		v.Set(reflect.Append(reflect.MakeSlice(f.typ, 0, 1), elem))
 		return
 	}
 	if n, ok := d.parse(text); ok {
-		d.value(f.path, v, f.tag, n)
+		d.readValue(f.path, v, f.tag, n)
 	}
 }
 
@@ -219,7 +219,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	} else if ok && token != "" {
 		var first Secret
 		d.source = "PRECEPT_ADMIN_TOKEN"
-		d.text("admin.tokens", reflect.ValueOf(&first).Elem(), "", nil, strings.ReplaceAll(token, "${", "$${"))
+		d.setText("admin.tokens", reflect.ValueOf(&first).Elem(), "", nil, strings.ReplaceAll(token, "${", "$${"))
 		c.Admin.Tokens = append([]Secret{first}, c.Admin.Tokens...) // first, because verbs use the first token
 	}
 	for i := range c.Keys {

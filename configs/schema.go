@@ -108,7 +108,7 @@ func Names() []Name {
 // Follow returns the configuration that a running server can use: next, except that keys that need
 // a restart keep the values of started. pending lists the keys whose new values need the restart.
 func Follow(started, next *Config) (effective *Config, pending []string) {
-	pending = differing(started, next, func(f field) bool {
+	pending = differingKeys(started, next, func(f field) bool {
 		switch f.tag.Get("restart") {
 		case "":
 			return false
@@ -130,11 +130,11 @@ func Follow(started, next *Config) (effective *Config, pending []string) {
 
 // Changed lists the keys with values other than the defaults.
 func Changed(c *Config) []string {
-	return differing(Default(), c, func(field) bool { return true })
+	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differing lists the keys for which include returns true and whose values differ in a and b.
-func differing(a, b *Config, include func(field) bool) []string {
+// differingKeys lists the keys for which include returns true and whose values differ in a and b.
+func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for _, f := range leafFields() {

@@ -26,10 +26,10 @@ func Settings(c *Config) ([]Setting, error) {
 	for i, f := range leafFields() {
 		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
 		var err error
-		if s.Value, err = shown(current.FieldByIndex(f.index)); err != nil {
+		if s.Value, err = formatValue(current.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)
 		}
-		if s.Default, err = shown(defaults.FieldByIndex(f.index)); err != nil {
+		if s.Default, err = formatValue(defaults.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show the default of %s: %w", f.path, err)
 		}
 		s.Changed = s.Value != s.Default
@@ -38,8 +38,8 @@ func Settings(c *Config) ([]Setting, error) {
 	return out, nil
 }
 
-// shown formats a value as in the file; Secret hides itself.
-func shown(v reflect.Value) (string, error) {
+// formatValue formats a value as in the file; Secret hides itself.
+func formatValue(v reflect.Value) (string, error) {
 	b, err := yaml.Marshal(v.Interface())
 	return strings.TrimSpace(string(b)), err
 }

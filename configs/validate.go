@@ -26,16 +26,16 @@ type validator struct {
 // run checks all settings, and adds a fault for each wrong value.
 func (v *validator) run() {
 	c := v.config
-	v.addresses()
-	v.upstreams()
-	v.keys()
-	v.prices()
-	v.hooks("hooks.github", c.Hooks.GitHub)
-	v.hooks("hooks.gitlab", c.Hooks.GitLab)
-	v.patterns()
-	v.tags()
-	v.tokens("admin.tokens", c.Admin.Tokens)
-	v.tokens("admin.viewer_tokens", c.Admin.ViewerTokens)
+	v.checkAddresses()
+	v.checkUpstreams()
+	v.checkKeys()
+	v.checkPrices()
+	v.checkHooks("hooks.github", c.Hooks.GitHub)
+	v.checkHooks("hooks.gitlab", c.Hooks.GitLab)
+	v.checkPatterns()
+	v.checkTags()
+	v.checkTokens("admin.tokens", c.Admin.Tokens)
+	v.checkTokens("admin.viewer_tokens", c.Admin.ViewerTokens)
 	for i, t := range c.Admin.ViewerTokens {
 		v.must(!slices.Contains(c.Admin.Tokens, t), entry("admin.viewer_tokens", i), "",
 			"is also one of admin.tokens, which permit every action; choose another token for viewers")
@@ -44,8 +44,8 @@ func (v *validator) run() {
 		"is not a path of letters, digits, dots, - and _; write for example /precept")
 	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
 	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
-	v.storeAddress("lessons", c.Lessons)
-	v.storeAddress("store.url", c.Store.URL.Reveal())
+	v.checkStoreAddress("lessons", c.Lessons)
+	v.checkStoreAddress("store.url", c.Store.URL.Reveal())
 	v.must(len(c.Reward.Tiers) > 0, "reward.tiers", "",
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
 	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
@@ -90,8 +90,8 @@ func (v *validator) source(path string) string {
 // entry returns the key of one entry of a list.
 func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// keys checks precept's own keys.
-func (v *validator) keys() {
+// checkKeys checks precept's own keys.
+func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
 		v.must(len(c.Keys) > 0, "keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
@@ -110,8 +110,8 @@ func (v *validator) keys() {
 	}
 }
 
-// prices checks the prices of models. The second of two equal patterns would have no effect.
-func (v *validator) prices() {
+// checkPrices checks the prices of models. The second of two equal patterns would have no effect.
+func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
 		path := entry("prices", i)
@@ -122,9 +122,9 @@ func (v *validator) prices() {
 	}
 }
 
-// hooks checks the secrets and the tenants of webhooks. Each webhook needs a secret of its own, because the secret
-// selects the tenant.
-func (v *validator) hooks(key string, hooks []Hook) {
+// checkHooks checks the secrets and the tenants of webhooks. Each webhook needs a secret of its own, because the
+// secret selects the tenant.
+func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
 		path := entry(key, i)
@@ -148,9 +148,9 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// storeAddress checks a path or an address of Redis. The function redis of the store parses the address, so
+// checkStoreAddress checks a path or an address of Redis. The function redis of the store parses the address, so
 // that every address that the check accepts is also valid at the start.
-func (v *validator) storeAddress(path, value string) {
+func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	isLessons := path == "lessons"
 	kind, rest, ok := strings.Cut(value, "://")
@@ -208,8 +208,8 @@ func isHTTP(text string) bool {
 	return err == nil && u.Hostname() != "" && validPort(u) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// patterns checks the globs of the opt-outs and of match.system.
-func (v *validator) patterns() {
+// checkPatterns checks the globs of the opt-outs and of match.system.
+func (v *validator) checkPatterns() {
 	l := v.config.Learning
 	for path, list := range map[string][]string{
 		"learning.opt_out_patterns": l.OptOutPatterns,
@@ -228,8 +228,8 @@ func (v *validator) patterns() {
 	}
 }
 
-// tags checks the rules that add tags to turns. A tag that no lesson can name would have no effect.
-func (v *validator) tags() {
+// checkTags checks the rules that add tags to turns. A tag that no lesson can name would have no effect.
+func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
 		v.must(isTag(tag), "tags."+tag, tag,
 			"is not a tag; write lower-case letters, digits and dashes, starting with a letter")
@@ -258,8 +258,8 @@ func plainPath(path string) bool {
 // the admin listener never refuses a correct token, so only the length prevents guessing.
 const minToken = 16
 
-// tokens checks the form of admin tokens; their text is never shown.
-func (v *validator) tokens(key string, tokens []Secret) {
+// checkTokens checks the form of admin tokens; their text is never shown.
+func (v *validator) checkTokens(key string, tokens []Secret) {
 	exposed := !loopback(v.config.Admin.Listen)
 	for i, t := range tokens {
 		path, text := entry(key, i), strings.TrimSpace(t.Reveal())

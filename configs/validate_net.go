@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// addresses checks the listen addresses.
-func (v *validator) addresses() {
+// checkAddresses checks the listen addresses.
+func (v *validator) checkAddresses() {
 	c := v.config
-	dataOK, adminOK := v.address("listen", c.Listen), v.address("admin.listen", c.Admin.Listen)
+	dataOK, adminOK := v.checkAddress("listen", c.Listen), v.checkAddress("admin.listen", c.Admin.Listen)
 	if !dataOK || !adminOK {
 		return
 	}
@@ -20,8 +20,8 @@ func (v *validator) addresses() {
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
-// address checks a listen address in the form host:port, and reports whether the address is valid.
-func (v *validator) address(path, value string) (ok bool) {
+// checkAddress checks a listen address in the form host:port, and reports whether the address is valid.
+func (v *validator) checkAddress(path, value string) (ok bool) {
 	host, port, err := net.SplitHostPort(value)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	problem := ""
@@ -58,8 +58,8 @@ func loopback(address string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// upstreams checks the upstreams and the targets of the routes.
-func (v *validator) upstreams() {
+// checkUpstreams checks the upstreams and the targets of the routes.
+func (v *validator) checkUpstreams() {
 	c := v.config
 	v.must(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
 	for name, u := range c.Upstreams {
@@ -75,11 +75,11 @@ func (v *validator) upstreams() {
 	}
 	for path, name := range c.Routes.byPath() {
 		_, known := c.Upstreams[*name]
-		v.must(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+listed(c.Upstreams))
+		v.must(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+alternatives(c.Upstreams))
 	}
 	if e := c.Match.Embeddings; e.Upstream != "" {
 		_, known := c.Upstreams[e.Upstream]
-		v.must(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+listed(c.Upstreams))
+		v.must(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+alternatives(c.Upstreams))
 		v.must(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the model of the embeddings")
 	}
 }

@@ -96,9 +96,9 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// printable returns an error for a control character, or for an invisible one: such a character in a
+// checkPrintable returns an error for a control character, or for an invisible one: such a character in a
 // key or an address fails far from its cause.
-func printable(text string) error {
+func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {
 		case r == '\n' || r == '\r':
