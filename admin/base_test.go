@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Under a base path, with or without prefix stripping by another proxy, every address of every page
-// leads to a page, and a login leads to the requested page.
+// Under a base path that another proxy strips or keeps, every link that is reachable from the overview has status
+// 200, and a login leads to the requested page.
 func TestBasePathPrefixesEveryLink(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Each route refuses each kind of unauthorized request, with the common headers and without a side
-// effect.
+// Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the
+// common headers and without a side effect.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	cookie, csrf := f.browser(t)

@@ -132,8 +132,7 @@ func pageAddresses() []string {
 	}
 }
 
-// Each page is accessible to screen readers: with data, without data, and when the store is
-// unavailable.
+// No kind of page has a barrier for screen readers: with data, without data, and with an unavailable store.
 func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*wordSource){
 		"with data":         func(*wordSource) {},

@@ -56,7 +56,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		"+18 sessions", "+9 to +27, with 95% confidence", `+18 of <a href="/sessions?arm=treated&range=7d">180 treated sessions</a>`, "cost 6.00 without a cache", "1.92</a>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %q", want)
+			t.Errorf("the overview lacks %q", want)
 		}
 	}
 	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
@@ -107,7 +107,7 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/breakdown", bearer(token))))
 	for _, want := range []string{"Exploratory", "coder", "writer", "tester", "/lessons/helpful", "for the 3 cells", "Of 600 closed sessions"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %q", want)
+			t.Errorf("the breakdown lacks %q", want)
 		}
 	}
 	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
@@ -135,7 +135,7 @@ func TestQueueShowsChangesAndBacktestOfCandidates(t *testing.T) {
 		"<strong>41</strong> of the <strong>812</strong>", `action="/lessons/waiting/reject"`, "<code>s-1</code>",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %q", want)
+			t.Errorf("the queue lacks %q", want)
 		}
 	}
 	if strings.Contains(page, `id="candidate-helpful"`) {
@@ -200,7 +200,8 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 }
 
-// No page is wider than the screen at any width, and no column of an effect table is hidden.
+// The overview, the pages of lessons, the breakdown and the queue are as wide as the screen at four widths, and no
+// column of an effect table is hidden.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	b := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })

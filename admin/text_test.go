@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Numbers have one format on all pages.
+// Each formatting function of the pages returns its format.
 func TestNumbersHaveOneFormat(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",

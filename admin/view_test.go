@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
+func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{
@@ -18,14 +18,14 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		"not enough data", "Pause the lesson and read its text", "all lessons together", `<a href="/sessions?arm=control&min_reward=0" aria-label="control, 50 sessions">50</a> control`, `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %q", want)
+			t.Errorf("the overview lacks %q", want)
 		}
 	}
 	if strings.Contains(page, `popovertarget="def-truth"`) {
-		t.Error("the page shows a true effect outside of the demo, want none")
+		t.Error("the overview shows a true effect outside of the demo, want none")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("the rows have another order, want the order of the effects, with unknown effects last")
+		t.Error("the rows of the overview have another order, want the largest effect first and unknown effects last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
@@ -34,7 +34,7 @@ func TestPageShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	}
 }
 
-func TestDemoPageShowsTrueEffect(t *testing.T) {
+func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
@@ -45,7 +45,7 @@ func TestDemoPageShowsTrueEffect(t *testing.T) {
 }
 
 // The overview names the sessions that closed under another definition of the reward, also without other counts.
-func TestPageNotesOldRewardDefinition(t *testing.T) {
+func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
@@ -67,7 +67,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	}
 }
 
-func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
+func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
@@ -75,8 +75,8 @@ func TestEmptyPageExplainsTheFirstStep(t *testing.T) {
 	}
 }
 
-// Text of agents, clients and files is escaped on every page.
-func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
+// Text of agents, clients and files is escaped on the overview and in the JSON of the report.
+func TestForeignTextIsEscapedOnTheOverview(t *testing.T) {
 	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)
 	own := []string{`<img src="/static/icon.svg" alt="" width="22" height="22">`, `<script src="/static/theme.js">`}
@@ -91,14 +91,14 @@ func TestForeignTextIsEscapedOnEveryPage(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {
-				t.Errorf("%s: the page holds %s, want only markup of the dashboard", text, found)
+				t.Errorf("with the text %s the overview contains %s, want only markup of the dashboard", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
-			t.Errorf("the page holds %s with its quote, want an escaped quote", text)
+			t.Errorf("the overview contains %s with its quote, want an escaped quote", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
-			t.Errorf("%s: the JSON holds a bare <, want an escaped <", text)
+			t.Errorf("with the text %s the JSON contains a <, want an escaped <", text)
 		}
 	}
 }

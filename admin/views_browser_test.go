@@ -103,8 +103,8 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 	}
 }
 
-// No element overflows the screen, from a phone to 4K, in both themes. PRECEPT_VIEWS names a
-// directory for pictures.
+// The pages of sessions, samples and health are not wider than the screen at three widths, in both themes. With
+// PRECEPT_VIEWS, the name of a directory, the test writes pictures of the pages.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addHostileSession(t)

@@ -81,7 +81,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	get(t, f, "/api/export", http.StatusOK)
 }
 
-// Hostile content never becomes markup on any page, and hidden characters are shown.
+// Hostile content never becomes markup on the pages of sessions, samples and health, and hidden characters are shown.
 func TestHostileContentIsShownAsText(t *testing.T) {
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
@@ -113,7 +113,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
 	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by the coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the session does not say %q", want)
+			t.Errorf("the page of the session lacks %q", want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	page := get(t, f, "/health", http.StatusOK)
 	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "No entries"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the health page lacks %q", want)
 		}
 	}
 	var h Health
@@ -294,7 +294,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 }
 
-// Each figure of the pages has a glossary term.
+// Each figure of a session's page and of the health page has a term of the glossary.
 func TestFiguresLinkToTheGlossary(t *testing.T) {
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addHostileSession(t)
