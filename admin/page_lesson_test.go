@@ -200,7 +200,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		})
 	}
 	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.lastCall != "" {
-		t.Errorf("without the CSRF token: got status %d, calls %q, want 403 and no call", res.StatusCode, keeper.lastCall)
+		t.Errorf("without the CSRF token: got status %d, call %q to the keeper, want 403 and no call", res.StatusCode, keeper.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)

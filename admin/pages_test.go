@@ -183,7 +183,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the keeper got the call %q, want a rejection of waiting first", keeper.lastCall)
+		t.Errorf("the keeper got the call %q, want a rejection of waiting", keeper.lastCall)
 	}
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows the candidates %s, want candidate-newer", got)
@@ -193,7 +193,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the keeper got the call %q, want an approval of newer first", keeper.lastCall)
+		t.Errorf("the keeper got the call %q, want an approval of newer", keeper.lastCall)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)

@@ -122,7 +122,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(viewerToken)); res.StatusCode != http.StatusOK || keeper.lastCall == "" {
-		t.Errorf("as an operator: got status %d, calls %q, want 200 and a call", res.StatusCode, keeper.lastCall)
+		t.Errorf("as an operator: got status %d, call %q to the keeper, want 200 and a call", res.StatusCode, keeper.lastCall)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
 		t.Fatal(err)
