@@ -92,7 +92,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("got %+v, want finite numbers, Var > 0 and a mean within 20", p)
+			t.Fatalf("the belief is %+v, want finite numbers, Var > 0 and a mean within 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
 			t.Fatalf("got %v successes and %v failures, want no negative count", s, f)
@@ -104,7 +104,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("got %+v, want N >= 0, Rewards.M1 >= 0, Matched >= 0 and Strata[0].Assigned[0] >= 0", st)
+			t.Fatalf("the statistics are %+v, want no negative N, Rewards.M1, Matched and Strata[0].Assigned[0]", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {

@@ -446,7 +446,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
-				t.Fatalf("got %+v, want each lesson once, and C from 0.05 to 0.95", p)
+				t.Fatalf("got the pick %+v, want one pick of each lesson, with C from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}

@@ -98,7 +98,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.InComparison() || a.C == 0 {
-			t.Fatalf("got %+v, want a session in the comparison with a centre other than 0", a)
+			t.Fatalf("the assignment after a loop warning is %+v, want one in the comparison with a centre other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)

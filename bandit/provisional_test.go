@@ -16,7 +16,7 @@ func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
-		t.Fatal("Decide made no decision")
+		t.Fatal("after Decide the assignment is undecided, want a decision")
 	}
 	return a
 }
@@ -39,22 +39,22 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
-			t.Fatal("the report counts an open session, want the counters of before")
+			t.Fatalf("with open sessions the measurements are %+v and %+v, want %+v and %+v as before", during.stats, during.global, before.stats, before.global)
 		}
 		if n, _ := c.Baseline("x"); n != 40+float64(len(open)) {
 			t.Fatalf("got a baseline of %v sessions, want %v", n, 40+float64(len(open)))
 		}
 		if reflect.DeepEqual(during.beliefs, before.beliefs) {
-			t.Fatal("a provisional reward did not change the beliefs of the chooser")
+			t.Fatalf("with provisional rewards the beliefs are %+v as before, want other beliefs", during.beliefs)
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
-			t.Fatal("the copy has other counters than the original, want equal counters without open sessions")
+			t.Fatalf("a clone with open sessions in the original has the state %+v, want %+v as before them", snapshot(c.Clone()), cloned)
 		}
 		if rapid.Bool().Draw(t, "reload") {
 			fresh := c.Clone()
 			fresh.Inherit(c)
 			if c = fresh; !reflect.DeepEqual(snapshot(c), during) {
-				t.Fatal("a reload of the counters lost the provisional rewards")
+				t.Fatalf("after Inherit the state is %+v, want %+v with the provisional rewards", snapshot(c), during)
 			}
 		}
 		for _, e := range rapid.Permutation(open).Draw(t, "order") {

@@ -44,7 +44,7 @@ func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
 	}
 	morning, evening := knownFacts("agent-0", 7, 0), knownFacts("agent-0", 20, 0)
 	if _, ok := c.Expected(&morning); ok {
-		t.Error("Expected predicts a reward without a published regression")
+		t.Error("Expected predicts a reward without a published regression, want no prediction")
 	}
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {

@@ -183,7 +183,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Error("the echo of the good session is missing, want it stored")
+				t.Errorf("the echo of the good session finds the sessions %v (late: %v), want that session at once", ids, late)
 			}
 			if what == "exchange" {
 				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)

@@ -46,7 +46,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(events(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Error("the sample of the first day is missing")
+			t.Errorf("day %d: the samples do not contain the sample %s of the first day", day, first[0].ID)
 		}
 	}
 	same(t, "the reward", r.applied(id).Reward, 1)

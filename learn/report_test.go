@@ -67,7 +67,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		t.Fatalf("the report is %s with the priors %+v, want at least 500 bytes for this test", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
-		t.Error("the arm has no maxima before the restart")
+		t.Error("the arm has no maxima before the restart, want some for this test")
 	}
 	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {

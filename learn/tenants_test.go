@@ -53,7 +53,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	r.clk.add(learn.TenantIdle / 2)
 	r.Tidy(r.ctx())
 	if held, _ := r.Holds(tenantA); !held {
-		t.Fatal("the tenant left memory too early")
+		t.Fatal("after half of the idle time the tenant has left memory, want it in memory")
 	}
 	idle := func() {
 		for range 2 {
@@ -70,7 +70,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	}
 	idle()
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("an idle tenant is in memory")
+		t.Fatal("the idle tenant is in memory beside other tenants, want it removed")
 	}
 	same(t, "references of open rewards to the evicted beliefs", r.Referenced(tenantA), false)
 	r.Beliefs(tenantA)

@@ -63,7 +63,7 @@ type Entry struct {
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
 	Stage      string          `json:"stage,omitempty"` // of a webhook: StageCheck or StageEnd
-	Via        string          `json:"via,omitempty"`   // session or run that the entry was copied from (CopyForUnit, CopyForMember); empty: no copy
+	Via        string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: no copy
 	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
 }
 

@@ -158,7 +158,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("got %+v, want target %q, score %v and the tier of a verifier", p, id, score)
+			t.Fatalf("got the post %+v, want the target %q, the score %v and the tier of a verifier", p, id, score)
 		}
 	})
 }

@@ -77,7 +77,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 			t.Fatalf("in another order the reward is %+v, want %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
-			t.Fatalf("got %+v, want OK = false or Reward >= 0 and Reward <= 1", want)
+			t.Fatalf("the reward is %+v, want none or a number from 0 to 1", want)
 		}
 	})
 }

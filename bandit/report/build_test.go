@@ -298,7 +298,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
-		t.Errorf(`got %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
+		t.Errorf(`the JSON of the row has %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
 	}
 	// A client that decodes numbers must not read null as "exactly no effect".
 	var plain struct {
@@ -368,7 +368,7 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("got %+v, want Global.NTreated = 3800, Global.NControl = 200, an effect of 0.5 and Global.Verdict = %q", g.Global, report.Helps)
+		t.Errorf("the row of all lessons is %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and Verdict = %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
 		t.Errorf(`got %+v, want one entry in Global.Days, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
@@ -389,13 +389,13 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	all := only(t, c)
 	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("got %+v, want NInjected = 80, NWithheld = 20, no effect and an interval at least %v wide", week, *all.Hi-*all.Lo)
+		t.Errorf("the row of the last week is %+v, want NInjected = 80, NWithheld = 20, no effect and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("the week has the verdict %s and all sessions have %s with %d injections; want %s both times and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
 	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
-		t.Errorf("got %+v, want Effect nil and Rewarded = 0", empty)
+		t.Errorf("the row of the last hour is %+v, want no effect and Rewarded = 0", empty)
 	}
 }
 
@@ -493,7 +493,7 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := only(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("got %+v, want NeedsPicks = 50, Weeks nil and Needs3Points >= 10_000", fresh)
+		t.Errorf("the row of a new lesson is %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
@@ -542,7 +542,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		}
 		for _, l := range r.Lessons {
 			if l.Lo != nil && !(*l.Lo <= *l.Effect && *l.Effect <= *l.Hi) {
-				t.Fatalf("got %+v, want no interval, or the effect inside of its interval", l)
+				t.Fatalf("got the row %+v, want no interval, or the effect inside of its interval", l)
 			}
 		}
 		if err := r.Table(new(strings.Builder), report.Full); err != nil {

@@ -209,6 +209,6 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]
 	if prove.found <= earn.found || earn.gained <= prove.gained || prove.gained <= fixed.gained {
-		t.Errorf("got %+v, want more findings of prove than of earn, and gains in the order earn, prove, fixed", got)
+		t.Errorf("the holdouts have the results %+v, want more findings of prove than of earn, and gains in the order earn, prove, fixed", got)
 	}
 }

@@ -64,6 +64,6 @@ func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)
 	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
-		t.Errorf("got %+v, want %+v and o.Total() = 2", o, want)
+		t.Errorf("the opinions are %+v with the total %d, want %+v and 2", o, o.Total(), want)
 	}
 }

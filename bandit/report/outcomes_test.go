@@ -122,7 +122,7 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("got %+v, want Verdict = %q", x, report.Broken)
+		t.Errorf("with broken coins the outcome is %+v, want the verdict %q", x, report.Broken)
 	}
 }
 

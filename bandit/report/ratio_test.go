@@ -140,11 +140,11 @@ func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("equal shares raise an alarm, want none")
+		t.Error("equal shares of the tiers fail the check, want it passed")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("a change of the tiers raises no alarm, want an alarm")
+		t.Error("unequal shares of the tiers pass the check, want it failed")
 	}
 }
 
@@ -152,7 +152,7 @@ func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("got %+v, want OK = true and EValue <= 1", got)
+		t.Errorf("two sound propensities: got the check %+v, want it passed with an e-value of at most 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts pass the check, want an alarm for this test")
@@ -189,7 +189,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 		t.Errorf("impossible counts: got the ratios %v, %v and %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
 	}
 	if got := check(1e9, alarm); got.EValue != capE || got.OK {
-		t.Errorf("got %+v, want EValue capped at %v and OK = false", got, float64(capE))
+		t.Errorf("a huge e-value: got the check %+v, want it failed with the e-value %v", got, float64(capE))
 	}
 }
 

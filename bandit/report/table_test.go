@@ -79,7 +79,7 @@ func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
 	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
 	got := text(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
-		t.Errorf("got %s, want one sentence with first and second, and a row of on-trial", got)
+		t.Errorf("got the table\n%s\nwant one sentence with first and second, and a row of on-trial", got)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
 			if !strings.Contains(b.String(), want) {
-				t.Errorf("%q is missing:\n%s", want, b.String())
+				t.Errorf("the table for %d columns has no %q:\n%s", columns, want, b.String())
 			}
 		}
 		if strings.Contains(b.String(), "--o--") {

@@ -74,7 +74,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		t.Fatalf("row 4 is %s, want helps", r.Lessons[4].Slug)
 	}
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
-		t.Errorf("got %+v, want PlannedTrials.Planned = 6, PlannedTrials.Taken = 3, PlannedTrials.Proven = 2 and PlannedTrials.Bar = 0.05*2/6", r.PlannedTrials)
+		t.Errorf("the planned trials are %+v, want Planned = 6, Taken = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
 	var text strings.Builder
 	if err := r.Table(&text, report.Full); err != nil {
@@ -85,7 +85,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		"consider retiring it", "the lesson stays active like any other lesson",
 	} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is missing:\n%s", want, text.String())
+			t.Errorf("the table has no %q:\n%s", want, text.String())
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
 	} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is missing:\n%s", want, text.String())
+			t.Errorf("the explanation has no %q:\n%s", want, text.String())
 		}
 	}
 	if err := r.Explain(&text, "unknown", 1000); err == nil {

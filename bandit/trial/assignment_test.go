@@ -37,7 +37,7 @@ func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	want := `{"g":0.05,"cat":"cat","base":0.6,"c":0.55,"dec":true,"m":[{"arm":"in@1","del":-0.1},{"arm":"out@1","del":0.05},{"arm":"not@1","del":0}],` +
 		`"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true,"m":0.04,"off":0.65,"c":0.55,"tok":30,"turn":1,"p":0}`
 	if string(b[:len(want)]) != want {
-		t.Errorf("got %s, want the prefix %q", b, want)
+		t.Errorf("the JSON of the assignment is %s, want the prefix %q", b, want)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
 		t.Errorf("got m %+v, ok %v, want ok = true and Del = 0.05", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error("a match without a pick counts as a pick")
+		t.Error("Pick found a match without a pick, want none")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
 		t.Error("Match found the loop warning, want no match")
@@ -126,10 +126,10 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 			head, other = &b, &a
 		}
 		if x.Control != head.Control || x.Base != head.Base || x.C != head.C || x.ControlP != head.ControlP || !x.Decided {
-			t.Fatalf("got %+v, want the decision of %+v", x, head)
+			t.Fatalf("the merged assignment is %+v, want the decision of %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
-			t.Fatalf("got %+v, want Excluded and Refused of both sides", x)
+			t.Fatalf("the merged assignment is %+v, want Excluded and Refused if either side has them", x)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
 			t.Fatalf("got category and day of %+v, want those of the earlier of %+v and %+v", x, head, other)

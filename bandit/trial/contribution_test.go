@@ -93,13 +93,13 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if of(ds, "a@1", "nu", 7) != 1 {
-		t.Error("a match in a control session is not counted")
+		t.Error("the match in a control session is not counted in nu, want 1")
 	}
 	if got := of(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
 		t.Errorf("a control session: got z = %v, want %v", got, -0.5/0.05)
 	}
 	if of(a.Closing(), "", "a0@50000", 0) != 1 || of(ds, "", "told0.1@50000", 0) != 1 || of(ds, "", "n0", 7) != 1 {
-		t.Error("a control session is not counted as one")
+		t.Error("a0, told0.1 or n0 does not count the control session, want 1 in each")
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
@@ -124,7 +124,7 @@ func TestSessionWithoutCoinAddsNoComparison(t *testing.T) {
 	a := sampleAssignment()
 	a.Picks[0].Eps = 0
 	if of(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
-		t.Error("the injected session is not counted")
+		t.Error("without a coin the injected session is not counted in m1, want 1")
 	}
 }
 
@@ -155,13 +155,13 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Error("Contribution of the reward NaN is not empty")
+		t.Error("the reward NaN has deltas, want none")
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
-		t.Error("rewards outside 0..1 are not bounded")
+		t.Error("the rewards 7 and -1 differ from the rewards 1 and 0, want equal deltas")
 	}
 	if of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
-		t.Error("an unknown tier is not counted as unknown")
+		t.Error("the tier 99 is not counted as the unknown tier 0, want told1.0 = 1")
 	}
 	a.Excluded = true
 	if a.Closing() != nil || a.Contribution(1, 1) != nil {
@@ -191,7 +191,7 @@ func TestMergeAndNegate(t *testing.T) {
 		}
 		return map[bool]int{true: -1, false: 1}[x.Key.Field <= y.Key.Field]
 	}) {
-		t.Error("merged deltas are not sorted")
+		t.Errorf("the merged deltas are %v, want the order of scope and field", change)
 	}
 }
 

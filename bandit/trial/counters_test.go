@@ -118,16 +118,16 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, one entry in Days and Days[0].N1 = 1", s)
+		t.Errorf("the statistics of the arm are %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, one entry in Days and Days[0].N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("got %+v, want one entry in Strata, Strata[0].Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Rewarded[1][2] = 1 and Strata[0].RewardedOn(1) = 1", s.Strata)
+		t.Errorf("the strata of the arm are %+v, want one with Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Rewarded[1][2] = 1 and Strata[0].RewardedOn(1) = 1", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days gives %v a day, want 0.5", s.Recent)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("got %+v, want All.Rewarded = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
+		t.Errorf("the global statistics are %+v, want All.Rewarded = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
@@ -205,7 +205,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 	}
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
-		t.Error("got recent picks of empty counters, want none")
+		t.Errorf("empty counters have %v recent picks, want 0", never.Stats("a@1").Recent)
 	}
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))

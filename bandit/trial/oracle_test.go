@@ -288,7 +288,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
-			t.Fatal("the strata have no coins")
+			t.Fatalf("the comparison has no stratum, want one with the coins %v", coins)
 		}
 		if len(got.All.Any) != len(anything) {
 			t.Fatalf("the coins of any pick have the strata %+v, want %v", got.All.Any, anything)
@@ -323,7 +323,7 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
-		t.Fatalf("got %+v, want two entries in days, days[0].Added = 42 and days[1].Added = 5", days)
+		t.Fatalf("got the days %+v, want two days with 42 and 5 added tokens", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
 		t.Errorf("the costs of day 100 are %+v, want %+v", got, want)

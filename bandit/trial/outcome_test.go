@@ -88,11 +88,11 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
 	excluded := pickWithOutcomes(true, true, trial.Tally{})
 	excluded.Excluded = true
-	for name, a := range map[string]*trial.Assignment{"without a coin": certain, "open": open, "excluded": excluded} {
+	for name, a := range map[string]*trial.Assignment{"without a coin": certain, "that is open": open, "that is excluded": excluded} {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("%s: got %+v, want N1 + N0 = 0", name, got)
+			t.Errorf("a session %s counts the outcomes %+v, want none", name, got)
 		}
 	}
 }

@@ -162,7 +162,8 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Error("a trial without a name or of b without open picks has ended, or the trial of b with 60 open picks has not; want the opposite")
+		t.Errorf("ended: a trial without a name %v, of b without open picks %v, of b with 60 open picks %v; want false, false, true",
+			c.Progress("a@1", 0, "", 100).Reached, c.Progress("b@1", 0, name, 0).Reached, c.Progress("b@1", 0, name, 60).Reached)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
@@ -288,7 +289,7 @@ func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
-		t.Errorf("got %v, want one entry in got and Key.Scope = %q", got, trial.PlannedScope("b@1", "7.1"))
+		t.Errorf("got the entries %v, want one of the scope %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
 		t.Errorf("reward NaN: got %v, want no entry", got)

@@ -252,8 +252,8 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 			t.Errorf("Round(%v) = %v, want %v", x, got, want)
 		}
 	}
-	if trial.Fixed(math.NaN()) != 0 || trial.Round(math.NaN()) != 0 {
-		t.Error("Fixed or Round of NaN is not 0")
+	if fixed, rounded := trial.Fixed(math.NaN()), trial.Round(math.NaN()); fixed != 0 || rounded != 0 {
+		t.Errorf("Fixed and Round of NaN are %d and %v, want 0 and 0", fixed, rounded)
 	}
 }
 
