@@ -5,6 +5,12 @@
 // is part of an effect, an interval or a proof; a test of the imports checks this rule. Beliefs enter a
 // session's Assignment as offsets, which are frozen before the outcome of the coin can change them.
 //
+// The terms are those of package trial, and: a category is the group of sessions with the same agent,
+// model and length of the first message. Its baseline is the mean reward without lessons. The match
+// effect (Del) is the change of the expected reward of a session in which a lesson matches. A residual is
+// the reward less the expected reward. A benched lesson is expected to harm, and is picked as a probe
+// only, in a small share of the sessions. The room is the number of bytes that new picks may take.
+//
 // The contract: Decide is a pure function of the configuration, the beliefs, the assignment so far,
 // and coins of salt, session and slug. The contribution of a rewarded session (Contribution) is a
 // pure function of its Assignment and the reward. Beliefs follow from integer sums and are

@@ -6,6 +6,11 @@
 // of other replicas, and Report answers a caller. A correction starts from the assignment that was
 // frozen at the closing, so that the counters do not depend on the order of the feedback.
 //
+// The terms: a settlement stores the reward of a session and moves the counters, at the closing or as a
+// correction. A touched session has new feedback and waits for a correction. A provisional reward is the
+// reward of an open session, which only the chooser uses. A unit is a run, or a session with its
+// sub-agents, whose sessions are the members. The guard sets aside a session whose step panicked.
+//
 // The newest state of a session is in memory or on the way to the backend. Memory, Recorder and
 // Touches are the interfaces to the package that has this state. learn does not import the package,
 // and no lock of learn blocks the recording.

@@ -8,6 +8,11 @@
 // written as a table (table.go), as the derivation of a row (explain.go), and as the cost of a
 // trial (forecast.go). A Survey (survey.go) explores, and makes no verdict.
 //
+// The terms are those of package trial, and: a claim is the verdict "helps" or "harms". Reporting is the
+// question which sessions have a reward, and SRM is the check for a sample-ratio mismatch of the
+// coins. An outcome is a quantity of the traffic, such as the number of failed calls. A look, as in
+// the texts for people, is the evaluation of a planned trial.
+//
 // The contract: an effect, an interval and a "proven" rest on the coin flips of the holdout alone.
 // The beliefs of the chooser appear in fields and verdicts of their own (posterior_mean, p_helps,
 // "likely ...", "benched"). Build is a pure function: the time and the current lessons are
