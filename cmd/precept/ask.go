@@ -27,12 +27,11 @@ const askLimit = 5 * time.Second
 // maxAnswer is the maximum size of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// errNoServer is the error of a data directory whose run.json is missing, or names a server that does not
-// answer.
+// errNoServer reports that run.json of a data directory is missing, or names a server that does not answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
 // askAdmin sends a GET request to the admin listener that run.json names, and passes the body to read. The
-// error is errNoServer if no server answers; the verb may then read the store. A verb must report every
+// error is errNoServer if no server answers; the caller may then read the store. The caller must report every
 // other error, such as a refused token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
@@ -122,7 +121,7 @@ type refusedError struct {
 // Error returns the text.
 func (e *refusedError) Error() string { return e.text }
 
-// adminToken returns an admin token in plain text: a configured one, or the generated one.
+// adminToken returns an admin token in plain text: a configured token, or the generated token in the data directory.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {
@@ -132,7 +131,7 @@ func adminToken(cfg *configs.Config) (string, error) {
 	b, err := os.ReadFile(filepath.Join(cfg.DataDir, admin.TokenFile))
 	token := strings.TrimSpace(string(b))
 	if err == nil && token == "" {
-		err = errors.New("the file admin-token in the data directory is empty; remove it and restart precept")
+		err = errors.New("the file admin-token in the data directory is empty; remove the file and restart precept")
 	}
 	return token, err
 }

@@ -23,7 +23,7 @@ type checkAnswer struct {
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
 }
 
-// check returns the verb that checks the configuration and the lessons.
+// check returns the verb (a command such as precept check) that checks the configuration and the lessons.
 func (inv *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -32,7 +32,7 @@ func (inv *invocation) check() *cobra.Command {
 		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
 			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
 			"readable; 1: a lesson has faults; 2: the configuration has faults. Check marks precept.yaml of the " +
-			"working directory as trusted for you; other verbs refuse addresses and variables of a file that is not trusted.",
+			"working directory as trusted for you; other commands refuse addresses and variables of a file that is not trusted.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)

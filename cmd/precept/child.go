@@ -23,8 +23,8 @@ const (
 // the child started may keep the output open for ever.
 const outputGrace = 2 * time.Second
 
-// child is a program that runs in the foreground. The child has the terminal and receives precept's
-// signals, and precept exits with the status of the child.
+// child is a program that precept runs in the foreground. The child has the terminal and gets the signals that precept
+// receives, and precept exits with the status of the child.
 type child struct {
 	args     []string
 	env      []string // nil: the environment of precept
@@ -35,7 +35,7 @@ type child struct {
 // outcome describes the end of a child.
 type outcome struct {
 	code   int
-	broken error          // reason why the child could not be run
+	failed error          // reason why the child could not be run
 	sent   syscall.Signal // last signal that precept received; 0: none
 }
 
@@ -49,7 +49,7 @@ func (c *child) run() outcome {
 	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return outcome{code: startFailureCode(err), broken: err}
+		return outcome{code: startFailureCode(err), failed: err}
 	}
 	onTerminal := isTerminal(c.in)
 	ended := make(chan error, 1)
@@ -58,7 +58,7 @@ func (c *child) run() outcome {
 	for {
 		select {
 		case err := <-ended:
-			o.code, o.broken = exitCode(err)
+			o.code, o.failed = exitCode(err)
 			return o
 		case sig := <-signals:
 			s, _ := sig.(syscall.Signal)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// collectorBounds define GOGC, the growth of the heap in percent after which the collector runs, as a
-// function of the live heap. The heap of a proxy is small: with Go's default of 100 the collector would run
-// all the time. A percentage that suits a small heap would double a large heap for no gain.
+// collectorBounds define GOGC, the growth of the heap in percent after which the garbage collector runs, as a function
+// of the live heap. The heap of a proxy is small: with Go's default of 100 the collector would run all the time. A
+// percentage that suits a small heap would triple a large heap for no gain.
 //
 // A memory limit (debug.SetMemoryLimit) is no alternative. The limit also counts the gaps between small
 // objects, of which a server with thousands of lessons has many after the start. With a limit just above the

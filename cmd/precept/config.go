@@ -24,14 +24,14 @@ import (
 type configFlags struct {
 	command *cobra.Command
 	file    string
-	trusts  bool              // running the verb makes precept.yaml of the working directory trusted for this user
+	trusts  bool              // the verb marks precept.yaml of the working directory as trusted for this user
 	given   map[string]string // values of the flags, by path of the key
 }
 
 // projectFile is the configuration file that every verb reads from the working directory by default.
 const projectFile = "precept.yaml"
 
-// flagValue is the flag of one key. The flag accepts any text; configs.Parse checks all keys together.
+// flagValue is the flag of one configuration key. The flag accepts any text; configs.Parse checks all keys together.
 type flagValue struct {
 	name  *configs.Name
 	given map[string]string
@@ -150,7 +150,7 @@ func (f *configFlags) announce(inv *invocation) {
 }
 
 // source returns the source of the configuration. With offline, faults of keys that only a server needs are
-// ignored. A file that was found in the working directory needs trust, at the start and at each reload.
+// ignored. A file that was found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, found := f.find(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -189,7 +189,7 @@ func readSecret(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
-// load reads the configuration for a verb, and prints the configuration file.
+// load prints the path of the configuration file, and reads the configuration for a verb without a server.
 func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()

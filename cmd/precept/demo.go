@@ -43,8 +43,8 @@ type demoFlags struct {
 	asJSON   bool
 }
 
-// inJSON returns an invocation that prints texts for people to standard error with --json.
-func (f *demoFlags) inJSON(inv *invocation) *invocation {
+// forPeople returns an invocation for the texts that people read: with --json, these texts go to standard error.
+func (f *demoFlags) forPeople(inv *invocation) *invocation {
 	if !f.asJSON {
 		return inv
 	}
@@ -53,8 +53,8 @@ func (f *demoFlags) inJSON(inv *invocation) *invocation {
 	return &people
 }
 
-// result prints the result of the demo as JSON to standard output with --json.
-func (f *demoFlags) result(out io.Writer, v any) error {
+// writeResult prints the result of the demo as JSON to standard output with --json.
+func (f *demoFlags) writeResult(out io.Writer, v any) error {
 	if !f.asJSON {
 		return nil
 	}
@@ -63,8 +63,8 @@ func (f *demoFlags) result(out io.Writer, v any) error {
 
 // demoResult is the answer of `precept demo --json`. Rates and effects are between -1 and 1.
 type demoResult struct {
-	Sessions int         `json:"sessions"`
-	Lessons  []demoFound `json:"lessons"`
+	Sessions int          `json:"sessions"`
+	Lessons  []demoEffect `json:"lessons"`
 	Success  struct {
 		With float64 `json:"with_precept"`
 		None float64 `json:"without_lessons"`
@@ -74,8 +74,8 @@ type demoResult struct {
 	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0: no proof
 }
 
-// demoFound is a true effect next to the measured effect.
-type demoFound struct {
+// demoEffect is the true effect of a lesson or section next to the measured effect.
+type demoEffect struct {
 	Name      string   `json:"name"` // slug of the lesson, or section of the rules file
 	Arm       string   `json:"arm,omitempty"`
 	True      *float64 `json:"true_effect,omitempty"`
@@ -87,12 +87,12 @@ type demoFound struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// foundOf returns the true effect next to a row of the report; nil: the report has no row.
-func foundOf(name string, truth *float64, r *report.Row) demoFound {
+// effectOf returns the true effect next to the effect in a row of the report. r is nil if the report has no row.
+func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
-		return demoFound{Name: name, True: truth, Verdict: "not matched yet"}
+		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
 	}
-	return demoFound{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
+	return demoEffect{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
 // demo returns the verb that runs simulated agents with known effects through a server.
@@ -102,9 +102,9 @@ func (inv *invocation) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show how precept learns: simulated agents, and a model whose true effects are known",
 		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a " +
-			"built-in model in two sizes, eight lessons with known true effects, and simulated agents of two " +
-			"kinds that are configured only with the base URL of precept. The demo prints the report next to the " +
-			"true effects, and serves the dashboard until the demo is stopped.",
+			"built-in model in two sizes, eight lessons (short texts of advice) with known true effects, and " +
+			"simulated agents of two kinds whose only setting for precept is its base URL. The demo prints the " +
+			"measured effects next to the true effects, and serves the dashboard until the demo is stopped.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle && f.rules {
@@ -129,7 +129,7 @@ func (inv *invocation) demo() *cobra.Command {
 		"measure the sections of a rules file instead: agents send a CLAUDE.md of twelve sections; "+
 			"three help, two harm and seven do nothing",
 	)
-	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate of the circle: human or auto")
+	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate with --circle: human or auto")
 	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person
 	c.Flags().BoolVar(
 		&f.exit, "exit", false, "exit after the table; do not keep the dashboard running",
@@ -142,15 +142,15 @@ func (inv *invocation) demo() *cobra.Command {
 	return c
 }
 
-// runDemo starts the model, precept and the fleet, each on its own port.
+// runDemo starts the model and precept on ports of their own, and then the fleet of simulated agents.
 func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
-		return misuse(errors.New("--sessions and --agents must be at least 1"))
+		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
 	}
 	world := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(world)
 	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
-		d := &fleetDemo{invocation: f.inJSON(inv), results: inv.out, flags: f, world: world, model: model}
+		d := &fleetDemo{invocation: f.forPeople(inv), results: inv.out, flags: f, world: world, model: model}
 		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.err, Truth: world.Effect}
 		return withServer(ctx, o, f, d.invocation.out, d.play)
 	})
@@ -208,14 +208,15 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 // fleetDemo is one run of `precept demo` without --circle and --rules.
 type fleetDemo struct {
 	invocation *invocation
-	results    io.Writer // standard output
+	results    io.Writer // standard output, for --json
 	flags      demoFlags
 	world      *demo.World
 	model      *demo.Upstream
 	speeds     speeds
 }
 
-// speeds holds the numbers of picks of the lesson demo.Pinned that its two proofs needed.
+// speeds holds the number of picks of the lesson demo.Pinned that each of two proofs needed: that the lesson prevents
+// its error, and that the lesson has an effect on the reward.
 type speeds struct {
 	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0: no proof yet
 	reward     int64 // rewarded picks until the proof of an effect on the reward; 0: no proof yet
@@ -269,12 +270,12 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	select {
 	case err := <-failed:
 		return err
-	case at := <-addresses:
-		playErr = play(ctx, srv, at[0], at[1])
+	case urls := <-addresses:
+		playErr = play(ctx, srv, urls[0], urls[1])
 		if playErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
-				admin.LoginLink(at[1], srv.Token()),
+				admin.LoginLink(urls[1], srv.Token()),
 			)
 			<-ctx.Done()
 		}
@@ -331,9 +332,9 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		if i := slices.IndexFunc(r.Lessons, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
 			row = &r.Lessons[i]
 		}
-		answer.Lessons = append(answer.Lessons, foundOf(l.Slug, &l.Effect, row))
+		answer.Lessons = append(answer.Lessons, effectOf(l.Slug, &l.Effect, row))
 	}
-	return d.flags.result(d.results, answer)
+	return d.flags.writeResult(d.results, answer)
 }
 
 // run plays all sessions, shows the progress on a terminal, and reads the report as the numbers grow.
@@ -359,8 +360,8 @@ func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fle
 	}
 }
 
-// demoTable prints the true effect of each lesson next to the effect in the report. Wide output
-// includes the number of sessions of both arms.
+// demoTable returns a table with the true effect of each lesson next to the effect in the report. A table of at least
+// 90 columns includes the numbers of sessions with and without the lesson.
 func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	const wide = 90
 	var b strings.Builder

@@ -24,10 +24,10 @@ const (
 	rulesShare  = 0.5                   // --share of rules measure
 	rulesMargin = 0.05                  // --margin of rules propose
 	rulesFactor = 1.07                  // sessions per pick, because control sessions have no picks
-	rulesMin    = 40                    // minimum sessions of a round
-	rulesMore   = 50                    // further sessions when a round needs them
+	rulesMin    = 40                    // minimum sessions of a round, in which rules.at_once sections are measured
+	rulesMore   = 50                    // further sessions of a round without a verdict after rulesWait
 	rulesWait   = 6 * time.Second       // maximum wait for the verdicts of a round
-	rulesPoll   = 50 * time.Millisecond // interval between two looks at the registry
+	rulesPoll   = 50 * time.Millisecond // interval between two reads of the registered sections
 )
 
 // rulesDemo is one run of `precept demo --rules`.
@@ -37,19 +37,19 @@ type rulesDemo struct {
 	cfg        *configs.Config
 	flags      demoFlags
 	world      *demo.Rules
-	picks      int64 // rewarded sessions of each section
-	rounds     int   // groups of sections that are measured together
+	picks      int64 // planned number of rewarded sessions with a coin, for each section
+	rounds     int   // number of groups of sections that are measured together
 }
 
 // runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
 // shorter file.
 func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
-		return misuse(errors.New("--sessions and --agents must be at least 1"))
+		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
 	}
 	world := demo.NewRules(f.seed)
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
-		d := &rulesDemo{invocation: f.inJSON(inv), results: inv.out, cfg: cfg, flags: f, world: world}
+		d := &rulesDemo{invocation: f.forPeople(inv), results: inv.out, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
 		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesMin) / rulesFactor)
 		if err := d.register(ctx); err != nil {
@@ -124,24 +124,24 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 {
 			row = judged[i].row
 		}
-		section := foundOf(t.Section, &t.Effect, row)
+		section := effectOf(t.Section, &t.Effect, row)
 		if row != nil {
 			section.Effect, section.Lo, section.Hi = intervalOf(row)
 		}
 		answer.Sections = append(answer.Sections, section)
 	}
-	return d.flags.result(d.results, answer)
+	return d.flags.writeResult(d.results, answer)
 }
 
 // rulesResult is the answer of `precept demo --rules --json`.
 type rulesResult struct {
-	Sessions int64       `json:"sessions"`
-	Sections []demoFound `json:"sections"`
-	Proposal *proposal   `json:"proposal"`
+	Sessions int64        `json:"sessions"`
+	Sections []demoEffect `json:"sections"`
+	Proposal *proposal    `json:"proposal"`
 }
 
-// next returns the sections that the server measures as soon as they differ from current. After rulesWait,
-// next returns current: the sections need further sessions.
+// next waits until the server measures other sections than current, and returns these sections. After rulesWait,
+// next returns current: the measurement needs further sessions.
 func (d *rulesDemo) next(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
 	for end := d.invocation.tools.Now().Add(rulesWait); d.invocation.tools.Now().Before(end); {
 		if next := measuring(srv.Rules()); !slices.Equal(next, current) {
@@ -164,7 +164,7 @@ func measuring(r *rules.Registry) (names []string) {
 	return names
 }
 
-// rulesTable prints the true effect of each section next to the measured effect.
+// rulesTable returns a table with the true effect of each section next to the measured effect.
 func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 	var b strings.Builder
 	line := func(section, truth, found, interval, sessions, result string) {

@@ -8,7 +8,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// someRows returns rows of a report on the demo's lessons.
+// someRows returns report rows of four lessons of the demo and of one other lesson.
 func someRows() []report.Row {
 	return []report.Row{
 		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
@@ -42,11 +42,12 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table shows the true effects next to the report, and the sessions of both arms if the width permits.
-func TestDemoTableShowsTruthBesideReport(t *testing.T) {
+// The table shows the true effects next to the measured effects. From 90 columns on, it has the numbers of sessions with
+// and without the lesson (in/out). A proven effect whose interval contains 0 adds a note about verdicts.
+func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
-			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)
+			t.Errorf("the table for %d columns is\n%s\nwant\n%s", columns, got, want)
 		}
 	}
 	rows := someRows()

@@ -44,8 +44,8 @@ func (inv *invocation) distill() *cobra.Command {
 			"people) or a model behind an OpenAI-compatible API. A proposed lesson waits for approval " +
 			"(`precept lessons list --state quarantined`), or starts a trial with distill.gate: " +
 			"auto.\n\nDistill can run at the same time as a server. Each tenant has one distiller at " +
-			"a time. A session is read once for each state of its content. --follow runs until it is " +
-			"stopped. Exit code 1: the store, the lessons or the judge cannot be reached.",
+			"a time. A session is read again only after its content has changed. --follow runs until " +
+			"you stop distill. Exit code 1: the store, the lessons or the judge cannot be reached.",
 		Args: arguments(cobra.NoArgs),
 	}
 	shown := append(
@@ -93,7 +93,7 @@ func (inv *invocation) distill() *cobra.Command {
 	return c
 }
 
-// override applies the flags of the verb to the configuration.
+// override applies the flags of the verb to the configuration, and returns an error if they contradict each other.
 func (f *distillFlags) override(cfg *configs.Config) error {
 	if f.judge != "" {
 		cfg.Distill.Judge = f.judge
@@ -106,7 +106,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 		return misuse(errors.New("--model needs an API as the judge, and --judge is rules; add --judge URL"))
 	case cfg.Distill.Judge != "rules" && !strings.HasPrefix(cfg.Distill.Judge, "http://") && !strings.HasPrefix(cfg.Distill.Judge, "https://"):
 		return misuse(fmt.Errorf(
-			"--judge %q is neither rules nor an address; write http://127.0.0.1:11434/v1, say",
+			"--judge %q is neither rules nor a URL; write rules, or a URL such as http://127.0.0.1:11434/v1",
 			cfg.Distill.Judge,
 		))
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":

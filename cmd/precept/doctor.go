@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// diagnosis is the answer of doctor --json: the results of all exchanges since the data directory
-// was created. The identity is admitted = stored + spooled + incomplete + dropped.
+// diagnosis is the answer of doctor --json: the account, which counts the exchanges by result since the data directory
+// was created. admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
 type diagnosis struct {
 	store.Account
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
@@ -32,7 +32,7 @@ type diagnosis struct {
 	Running *server.RunFile `json:"running,omitempty"`
 	// Ready is the answer of /readyz of the running server; nil without a server.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDir is the reason why the data directory cannot be written; empty if it can.
+	// DataDir is the reason why the data directory cannot be written; empty for a writable directory.
 	DataDir string `json:"data_dir_error,omitempty"`
 }
 
@@ -41,7 +41,7 @@ const missingText = "%d stored exchanges are missing in the store and in the out
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// setAside counts and lists the data at which a step of learning panicked.
+// setAside counts the data at which a step of learning panicked, and lists the latest asideShown entries.
 type setAside struct {
 	Total  int          `json:"total"`
 	Latest []deadLetter `json:"latest"`
@@ -78,12 +78,12 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 	return err
 }
 
-// doctor returns the verb that prints the account of all exchanges and the state of the store.
+// doctor returns the verb that prints the account and the state of the store.
 func (inv *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the fate of all exchanges, and the content of the store",
+		Short: "Count all exchanges by result (stored, waiting, dropped), and show the content of the store",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)

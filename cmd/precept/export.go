@@ -42,7 +42,8 @@ func (inv *invocation) export() *cobra.Command {
 		Short: "Write samples, conversations or experiment data to standard output",
 		Long: "Export writes JSON lines. The formats: mplp, the learning samples; openai, the " +
 			"conversations as OpenAI's fine-tuning format; preference, pairs of a better and a worse " +
-			"answer; experiment, every decision of a coin with its propensity and the outcome, " +
+			"answer; experiment, each random decision to inject or to withhold a lesson, with its " +
+			"probability and the outcome, " +
 			"sufficient to recompute the report; parquet, the samples as a Parquet file. --stats " +
 			"prints the ratings of the selected samples instead. Export can run at the same time as a " +
 			"server.\n\n--follow with --format parquet and --output DIR or s3://BUCKET/PREFIX keeps running: " +
@@ -201,7 +202,7 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf runs an export, or with --stats counts the ratings, and shows the progress on a terminal.
+// exportOf writes an export, or with --stats the counts of the ratings, and shows the progress on a terminal.
 func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ func (f *lakeFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")
 	flags.BoolVar(&f.once, "once", false, "with --follow: write the present samples and exit, for a scheduled job")
-	flags.StringVar(&f.group, "group", "lake", "with --follow: consumer group of the samples; each output needs its own")
+	flags.StringVar(&f.group, "group", "lake", "with --follow: consumer group of the samples; each output needs a group of its own")
 	flags.StringVar(&f.flushSize, "flush-size", "64MiB", "with --follow: write files when the waiting samples have this size")
 	flags.DurationVar(&f.flushEvery, "flush-every", 5*time.Minute, "with --follow: write files when the oldest waiting sample is this old")
 	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
@@ -61,22 +61,22 @@ func (f *exportFlags) checkFollow() error {
 	case f.since != "" || f.until != "" || f.tenant != "" || f.lesson != "" || len(f.families)+len(f.quality) > 0:
 		return errors.New("--follow writes all samples; omit --since, --until, --tenant, --lesson, --family and --quality, and select when you read the files")
 	case f.lake.group == "" || strings.Trim(f.lake.group, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
-		return fmt.Errorf("--group %q is no name; use letters, digits, dashes and dots", f.lake.group)
+		return fmt.Errorf("--group %q is not a valid name; use letters, digits, dashes, underscores and dots", f.lake.group)
 	case f.lake.flushEvery <= 0:
-		return errors.New("--flush-every is a duration above zero, such as 5m")
+		return errors.New("--flush-every is not above zero; write a duration such as 5m")
 	}
 	return nil
 }
 
-// followExport writes each new sample into the files of a lake until a signal, or with --once until no
-// sample waits.
+// followExport writes each new sample into the Parquet files of --output (the lake) until a signal, or with --once
+// until no sample waits.
 func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
 	}
 	size, err := configs.ParseSize(f.lake.flushSize)
 	if err != nil || size < 1 {
-		return misuse(fmt.Errorf("--flush-size %q is no size above zero; write a size such as 64MiB", f.lake.flushSize))
+		return misuse(fmt.Errorf("--flush-size %q is not a size above zero; write a size such as 64MiB", f.lake.flushSize))
 	}
 	place, err := lake.OpenPlace(f.output, f.lake.endpoint, func(name string) string { return variable(inv.env, name) })
 	if err != nil {
@@ -128,8 +128,8 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	return lake.Run(ctx, o)
 }
 
-// lockOwner returns a name for the holder of a lock file that is unique in a fleet: the host and the path. The
-// next process that locks the file has the same name, and so continues the work without a wait.
+// lockOwner returns a name for the owner of a lock file that is unique in a fleet: the host and the path. The next
+// process that locks the file has the same name, and therefore gets the group's lease without a wait.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	postLimit  = 15 * time.Second       // maximum time of a request to the data listener
+	postLimit  = 15 * time.Second       // maximum time of a request to the data listener, which takes the requests of agents
 	retryLimit = 15 * time.Second       // time during which a failed request is repeated
 	retryPause = 250 * time.Millisecond // pause before the first repetition; each pause doubles the last one
 )
@@ -32,7 +32,7 @@ const (
 // maxCorrection is the largest correction that the data listener accepts.
 const maxCorrection = 64 << 10
 
-// feedbackFlags describe one feedback.
+// feedbackFlags hold the flags of one feedback.
 type feedbackFlags struct {
 	listener                          dataFlags
 	subject                           feedbackSubject
@@ -55,15 +55,15 @@ type feedbackRating struct {
 	correct         string // text, or @FILE
 }
 
-// dataFlags are the address of the data listener and the credential for the data listener.
+// dataFlags are the flags --url and --key: the address of the data listener and the credential for it.
 type dataFlags struct{ url, key string }
 
 // add adds the flags --url and --key to a command.
 func (f *dataFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
-		"URL of precept's data listener (PRECEPT_URL; default: the running server of the data "+
-			"directory)",
+		"URL at which precept takes the requests of agents (PRECEPT_URL; default: the running server of the "+
+			"data directory)",
 	)
 	c.Flags().StringVar(
 		&f.key, "key", "",
@@ -81,20 +81,20 @@ func (inv *invocation) feedback() *cobra.Command {
 		Long: "Feedback posts to /v1/feedback of a running server. --response takes the id of the " +
 			"model's response (chatcmpl-, resp_, msg_). Inside of `precept run` the default is the " +
 			"run (PRECEPT_RUN) or the session (PRECEPT_SESSION). A person's feedback (--source user) " +
-			"has priority over a verifier's (--source system), and a verifier's has priority over " +
-			"feedback from the traffic.",
+			"has priority over a verifier's (--source system), such as a test in CI, and a verifier's has " +
+			"priority over implicit feedback, which precept derives from requests.",
 		Args: arguments(cobra.NoArgs),
 	}
 	f.listener.add(c)
 	s := c.Flags()
-	s.StringVar(&f.subject.session, "session", "", "session, by the name of its client or by the name of precept")
-	s.StringVar(&f.subject.run, "run", "", "run, by the name of its client: all sessions of the run")
-	s.StringVar(&f.subject.request, "request", "", "request (Precept-Request-Id)")
+	s.StringVar(&f.subject.session, "session", "", "session: the name that its client sent, the name in precept's response header, or the id")
+	s.StringVar(&f.subject.run, "run", "", "run, by the name that its client sent: all sessions of the run")
+	s.StringVar(&f.subject.request, "request", "", "id of a request (response header Precept-Request-Id)")
 	s.StringVar(&f.subject.response, "response", "", "id of the model's response")
-	s.StringVar(&f.subject.sample, "sample", "", "sample")
-	s.StringVar(&f.subject.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs that showed it")
-	s.StringVar(&f.subject.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs that showed it")
-	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs that showed it")
+	s.StringVar(&f.subject.sample, "sample", "", "id of a learning sample (precept export)")
+	s.StringVar(&f.subject.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs with this commit in a tool result")
+	s.StringVar(&f.subject.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs with this branch in a tool result")
+	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs with this pull request in a tool result")
 	s.Float64Var(&f.rating.score, "score", 0, "score from 0 to 1")
 	s.BoolVar(&f.rating.approve, "approve", false, "the result was right")
 	s.BoolVar(&f.rating.reject, "reject", false, "the result was wrong")
@@ -126,7 +126,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 	}
 	find := func() (string, error) {
 		base, err := dataListener(ctx, inv.env, cfg, &f.listener)
-		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server that started this command may be restarting
+		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server of the data directory may be restarting
 			err = &unavailableError{err}
 		}
 		return base, err
@@ -229,22 +229,22 @@ func correction(in io.Reader, given string) (any, error) {
 	} else if info, err := os.Stat(given); err == nil && info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a file; write @%s to send its content", given, given)
 	}
-	begin := bytes.TrimSpace(text)
+	trimmed := bytes.TrimSpace(text)
 	switch {
-	case len(begin) == 0 && fromFile:
-		return nil, fmt.Errorf("%s is empty", name)
-	case len(begin) == 0:
+	case len(trimmed) == 0 && fromFile:
+		return nil, fmt.Errorf("%s is empty; write the right result into the file", name)
+	case len(trimmed) == 0:
 		return nil, errors.New("the text is empty; write the right result")
 	case len(text) > maxCorrection:
 		return nil, fmt.Errorf("the text has more than the %d bytes allowed", maxCorrection)
-	case json.Valid(text) && (fromFile || begin[0] == '{' || begin[0] == '['):
+	case json.Valid(text) && (fromFile || trimmed[0] == '{' || trimmed[0] == '['):
 		return json.RawMessage(text), nil
 	}
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// posted is the data listener's answer.
-type posted struct {
+// feedbackAnswer is the data listener's answer.
+type feedbackAnswer struct {
 	ID      string `json:"id"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
@@ -266,22 +266,22 @@ func (e *unavailableError) Unwrap() error { return e.err }
 // lost answer does not count twice.
 func (inv *invocation) postFeedback(
 	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
-) (posted, error) {
+) (feedbackAnswer, error) {
 	if body["id"] == nil {
 		var b [12]byte
 		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
-			return posted{}, fmt.Errorf("make an id of the feedback: %w", err)
+			return feedbackAnswer{}, fmt.Errorf("make an id of the feedback: %w", err)
 		}
 		body["id"] = "fb_" + hex.EncodeToString(b[:])
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return posted{}, err
+		return feedbackAnswer{}, err
 	}
 	giveUp := time.After(limit)
 	for pause := retryPause; ; pause *= 2 {
 		base, err := find()
-		var answer posted
+		var answer feedbackAnswer
 		if err == nil {
 			answer, err = postOnce(ctx, base, key, text)
 		}
@@ -289,7 +289,7 @@ func (inv *invocation) postFeedback(
 			return answer, err
 		}
 		if pause == retryPause {
-			fmt.Fprintf(inv.err, "precept: %v; the feedback is repeated for up to %v\n", err, limit)
+			fmt.Fprintf(inv.err, "precept: %v; the request is repeated for up to %v\n", err, limit)
 		}
 		select {
 		case <-giveUp:
@@ -302,10 +302,10 @@ func (inv *invocation) postFeedback(
 }
 
 // postOnce posts the body of one feedback. The error is an unavailableError if a repetition may succeed.
-func postOnce(ctx context.Context, base, key string, body []byte) (posted, error) {
-	var answer posted
+func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswer, error) {
+	var answer feedbackAnswer
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return answer, fmt.Errorf("%q is not the address of a data listener; give one such as http://127.0.0.1:8080", base)
+		return answer, fmt.Errorf("%q is not an http or https address; give the address of precept, such as http://127.0.0.1:8080", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -334,7 +334,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (posted, error
 
 // errNotRunning is the error of a data directory without a server that answers on its data listener.
 var errNotRunning = errors.New(
-	"no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir",
+	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
 // dataListener returns the address of the data listener: the named address, or the address of the

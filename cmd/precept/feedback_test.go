@@ -14,8 +14,9 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// answers is a data listener that gives one answer after the other, and the last one forever.
-func answers(t *testing.T, codes ...int) (base string, ids func() []string) {
+// answering starts a data listener that answers with each of codes in order, and then with the last code. ids stops the
+// listener and returns the ids of the received feedback.
+func answering(t *testing.T, codes ...int) (base string, ids func() []string) {
 	t.Helper()
 	var got []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,30 +33,30 @@ func answers(t *testing.T, codes ...int) (base string, ids func() []string) {
 	return s.URL, func() []string { s.Close(); return got }
 }
 
-// Feedback is repeated while the server cannot take it, with one message, under one id.
-func TestFeedbackIsRepeatedWhileTheServerIsAway(t *testing.T) {
+// While the server is unavailable, the post of a feedback is repeated under the same id, with one message to the user.
+func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	base, ids := answers(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
+	base, ids := answering(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
 	w := &invocation{err: &output, tools: server.Tools{Random: rand.Reader}}
-	asked := 0
+	finds := 0
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
-		if asked++; asked == 1 {
+		if finds++; finds == 1 {
 			return "", &unavailableError{errNotRunning}
 		}
 		return base, nil
 	}, "", map[string]any{"session_id": "s"})
 	got := ids()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
-		t.Errorf("got %+v, error %v, ids %q, want joined after 3 posts with one id", answer, err, got)
+		t.Errorf("got the answer %+v, error %v, posts with the ids %q, want the status joined after 3 posts with one id", answer, err, got)
 	}
 	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
-		t.Errorf("messages: %q, want one", output.String())
+		t.Errorf("the messages to the user are %q, want one line with \"repeated for up to 1m0s\"", output.String())
 	}
 }
 
-// A refusal is not repeated, and the repetitions end.
-func TestRefusedFeedbackIsNotRepeated(t *testing.T) {
+// A refused feedback, an invalid address, the end of the limit and an interrupt end the post with an error.
+func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	w := &invocation{err: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, c := range []struct {
@@ -68,10 +69,10 @@ func TestRefusedFeedbackIsNotRepeated(t *testing.T) {
 		{http.StatusTooManyRequests, time.Minute, 1},
 		{http.StatusServiceUnavailable, 0, 1},
 	} {
-		base, ids := answers(t, c.code)
+		base, ids := answering(t, c.code)
 		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
 		if got := ids(); err == nil || len(got) != c.posts || got[0] != "mine" {
-			t.Errorf("%d: error %v, posts %q, want an error after %d with the id of the client", c.code, err, got, c.posts)
+			t.Errorf("status %d: got the error %v, posts with the ids %q, want an error after %d with the id mine", c.code, err, got, c.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -34,12 +34,13 @@ func (inv *invocation) forget() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
 		Short: "Delete all data of a session or of a tenant",
-		Long: "Forget deletes the record, exchanges, samples, feedback and echoes of one session, or of " +
+		Long: "Forget deletes the record, exchanges (requests and replies), samples, feedback and index " +
+			"entries of one session, or of " +
 			"all sessions of a tenant, from the store and from the memory of a running server, and " +
 			"overwrites the deleted parts of the files. The session's contribution to the counters of " +
 			"lessons remains, because a counter is a sum without a reference to sessions.\n\nA " +
-			"session has three names: the name of its client, the name of precept (the header " +
-			"Precept-Session), and its id. Forget asks the running server of the data directory; " +
+			"session has three names: the name that its client sent, the name in precept's response header " +
+			"Precept-Session, and its id. Forget asks the running server of the data directory; " +
 			"without a server, forget changes the store directly. With several replicas and one " +
 			"Redis, run forget at each replica, because each replica has its own memory and outbox.",
 		Args: arguments(cobra.NoArgs),

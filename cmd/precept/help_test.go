@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help names the kind of a flag's value, never a word of the description, and fits 100 columns
-// without a terminal.
+// Help names the kind of each flag's value (such as int or duration), contains the description of the verb, and fits
+// 100 columns without a terminal.
 func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).root()
@@ -22,7 +22,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 			}
 		})
 		if strings.HasPrefix(c.CommandPath(), "precept completion") {
-			return // cobra words this help
+			return // cobra writes this help
 		}
 		var b bytes.Buffer
 		c.SetOut(&b)
@@ -30,19 +30,19 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("%s: got %s, want a text with %q or a text with %q", c.CommandPath(), b.String(), c.Short, c.Long)
+			t.Errorf("the help of %s is %s, want a text that contains %q or %q", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("%s: a line has %d columns, want at most 100: %s", c.CommandPath(), n, line)
+				t.Errorf("the help of %s has a line of %d columns, want at most 100: %s", c.CommandPath(), n, line)
 			}
 		}
 	})
 }
 
-// Each verb prints JSON on demand. Only the groups of verbs, and the verbs of cobra, print no result.
-func TestEachVerbHasJSON(t *testing.T) {
+// Each verb has the flag --json, except groups of verbs and the verbs of cobra, which print no result.
+func TestEachVerbHasTheFlagJSON(t *testing.T) {
 	each(new(invocation).root(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {

@@ -146,7 +146,7 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 	bar := newProgress(inv.err, inv.tools, "transcripts", 0)
 	defer bar.end()
 	for _, source := range list {
-		in, at, broken, err := source.open(inv.in, inv.tools)
+		in, at, skipped, err := source.open(inv.in, inv.tools)
 		if err == nil {
 			var part learn.ImportSum
 			part, err = into(ctx, in, at, func() { bar.add(1) })
@@ -154,8 +154,8 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 				part.Faults = nil // a history file without a conversation is no fault
 			}
 			_ = in.Close()
-			if broken != nil {
-				part.Faults = append(strings.Split(broken.Error(), "\n"), part.Faults...)
+			if skipped != nil {
+				part.Faults = append(strings.Split(skipped.Error(), "\n"), part.Faults...)
 			}
 			for i := range part.Faults {
 				part.Faults[i] = source.path + ": " + part.Faults[i]
@@ -170,8 +170,8 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 }
 
 // open returns the transcripts of the file, and the file's modification time, so that a file always gives the
-// same samples. broken names the entries of a client's history that were skipped.
-func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, broken, err error) {
+// same samples. skipped names the unreadable entries of a client's history.
+func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
 		at = info.ModTime()
@@ -180,8 +180,8 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 		in, err = openInput(stdin, s.path)
 		return in, at, nil, err
 	}
-	text, broken, err := s.client.Open(s.path)
-	return io.NopCloser(text), at, broken, err
+	text, skipped, err := s.client.Open(s.path)
+	return io.NopCloser(text), at, skipped, err
 }
 
 // maxImport is the maximum size of the transcripts in one request to the running server, in bytes.

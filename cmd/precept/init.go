@@ -37,7 +37,7 @@ type initAnswer struct {
 	Agents  map[string]string `json:"agents"`  // setting of each agent of --agent
 }
 
-// initVerb writes the first configuration and the first lesson of a project.
+// initVerb returns the verb that writes the first configuration and the first lesson of a project.
 func (inv *invocation) initVerb() *cobra.Command {
 	var b initFlags
 	c := &cobra.Command{
@@ -90,7 +90,7 @@ func (inv *invocation) writeFiles(b *initFlags) error {
 	}
 	file := filepath.Join(b.dir, "precept.yaml")
 	lessons := filepath.Join(b.dir, "lessons")
-	if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // it is the user's
+	if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
 		return err
 	}
 	if err := createFile(file, text); err != nil {
@@ -113,7 +113,7 @@ func (inv *invocation) writeFiles(b *initFlags) error {
 	case b.starter:
 		fmt.Fprintf(inv.out, "wrote %d starter lessons to %s\n", len(written), lessons)
 	case len(written) > 0:
-		fmt.Fprintln(inv.out, "wrote", written[0], "(a quarantined example; no agent gets the example)")
+		fmt.Fprintln(inv.out, "wrote", written[0], "(an example in the state quarantined; no agent gets the example)")
 	}
 	fmt.Fprintf(inv.out, "\nStart precept:\n    precept serve --config %s\n", file)
 	if len(b.agents) == 0 {
@@ -142,7 +142,7 @@ func (b *initFlags) config() (string, error) {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return "", fmt.Errorf(
-				"--upstream %q is not an http or https URL; write it like https://api.openai.com/v1",
+				"--upstream %q is not an http or https URL; write a URL such as https://api.openai.com/v1",
 				raw,
 			)
 		}
@@ -188,7 +188,7 @@ var shortConfig string
 
 // lessons makes the directory of lessons, and returns the paths of the written lessons.
 func (b *initFlags) lessons(dir string) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // people share it
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
 	}
 	if b.starter {
@@ -214,7 +214,7 @@ func writeStarter(dir string) (written []string, err error) {
 			return err
 		}
 		file := filepath.Join(dir, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // people share it
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // other users may read the lessons
 			return err
 		}
 		written = append(written, file)
@@ -225,7 +225,7 @@ func writeStarter(dir string) (written []string, err error) {
 
 // createFile writes a new file. An existing file stays unchanged, and is an error.
 func createFile(file, text string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it is the user's, and holds no secret
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf(
 			"%s exists and is unchanged; move the file, or use --dir", file,
@@ -238,12 +238,13 @@ func createFile(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson is a quarantined lesson that shows the format.
+// exampleLesson is a lesson that shows the format. Its state is quarantined: no agent gets the lesson.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines returns the setting of each agent; the address of the data listener replaces {}.
+// pointingLines returns, by agent, the setting that points the agent to precept. {} stands for the address of the data
+// listener, at which precept accepts the requests of agents.
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{

@@ -14,7 +14,7 @@ import (
 	"precept/detect"
 )
 
-// inspect returns the verb that prints the tool errors, loops and opinions in a transcript.
+// inspect returns the verb that prints the tool errors, loops and feedback in transcripts.
 func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	var number int
@@ -60,7 +60,7 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// explainFinding prints the reason of the finding with a number, which counts from 1 over all files.
+// explainFinding prints the reason of one finding. The number of a finding counts from 1, over all files.
 func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
 	before := 0
 	var faults []error

@@ -32,11 +32,12 @@ func (inv *invocation) lessonsBacktest() *cobra.Command {
 		Use:   "backtest SLUG|FILE...",
 		Short: "Count the captured sessions in which lessons would have fired",
 		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug of the bank " +
-			"or a LESSON.md file outside of the bank. The result: the number of sessions in which the " +
-			"lesson would have fired, the matching words, the other sessions in which the lesson would " +
-			"have fired by likeness, and the mean reward. The mean reward covers rewarded sessions only and is not an effect of the lesson; only a " +
-			"holdout measures the effect. Targets by role and skill count as met, because captured " +
-			"sessions do not contain role and skill. Backtest can run at the same time as a server.",
+			"or a LESSON.md file outside of the bank (the configured lessons). The result: the number of " +
+			"sessions in which the lesson would have fired, the matching words, the other sessions in which " +
+			"the lesson would have fired by likeness (similar words), and the mean reward. The mean reward " +
+			"covers rewarded sessions only and is not an effect of the lesson; only randomly withheld lessons " +
+			"measure an effect. Conditions on role and skill count as met, because captured sessions do not " +
+			"contain role and skill. Backtest can run at the same time as a server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
@@ -112,7 +113,7 @@ func (inv *invocation) findLessons(
 type backtestSelection struct {
 	tenant string
 	since  time.Time
-	among  *lesson.Book // book for matches by likeness; nil: exact matches only
+	among  *lesson.Book // all lessons, among which likeness selects the best match; nil: exact matches only
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
@@ -189,7 +190,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the sessions in which likeness would have fired. Without likeness,
+// printLikeness prints the sessions in which the lesson would have fired by likeness. If likeness was not tried,
 // printLikeness prints nothing.
 func printLikeness(out io.Writer, l *backtest.Like) {
 	switch {

@@ -47,9 +47,9 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
 		Short: "Replace the lessons of the fleet with the lessons of a directory",
-		Long: "Push checks the lessons of DIR and replaces the whole bank at URL (default: lessons, or " +
-			"store.url if the lessons are in Redis). Every replica uses the new lessons within two " +
-			"seconds. If a lesson has faults, push refuses the lesson and changes nothing.",
+		Long: "Push checks the lessons of DIR and replaces the whole bank (the lessons in Redis) at URL " +
+			"(default: the key lessons, or store.url for redis:// and for a directory). Every replica uses the " +
+			"new lessons within two seconds. If a lesson has faults, push names the lesson and changes nothing.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -58,7 +58,7 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer place.Close() //nolint:errcheck // everything was answered
+		defer place.Close() //nolint:errcheck // Redis has confirmed every write
 		texts, err := readTexts(inv.err, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
@@ -87,8 +87,8 @@ func (inv *invocation) lessonsPull() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons of the fleet into a directory",
-		Long: "Pull writes the lessons of the bank at URL (default: lessons, or store.url if the " +
-			"lessons are in Redis) into DIR. Files that are not in the bank stay unchanged.",
+		Long: "Pull writes the lessons of the bank (the lessons in Redis) at URL (default: the key lessons, or " +
+			"store.url for redis:// and for a directory) into DIR. Files that are not in the bank stay unchanged.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
 	addJSON(c, &asJSON)
@@ -114,7 +114,7 @@ func (inv *invocation) lessonsPull() *cobra.Command {
 	})
 }
 
-// argumentBank opens the bank of push and pull.
+// argumentBank opens the bank of push and pull: the URL of the second argument, else the configured Redis.
 func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:

@@ -21,13 +21,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// change is one lesson that differs between two banks.
+// change is one lesson that differs between two banks (collections of lessons).
 type change struct {
 	Slug     string           `json:"slug"`
 	Kind     string           `json:"kind"` // added, removed, changed
 	From     lesson.State     `json:"from,omitempty"`
 	To       lesson.State     `json:"to,omitempty"`
-	Content  bool             `json:"content"` // the text for the model differs, or the trigger
+	Content  bool             `json:"content"` // the text for the model or the trigger differs
 	Lost     bool             `json:"approval_lost"`
 	Findings []lesson.Finding `json:"findings"`
 	Diff     string           `json:"diff"`
@@ -39,8 +39,8 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
 		Short: "Compare two banks, lesson by lesson, and check the new lessons",
-		Long: "Diff compares two banks: directories, redis:// URLs, or git:REV, the directory of the " +
-			"bank at a git revision (git:origin/main for a pull request). NEW is by default the " +
+		Long: "Diff compares two banks (collections of lessons): directories, redis:// URLs, or git:REV, the " +
+			"directory of the bank at a git revision (git:origin/main for a pull request). NEW is by default the " +
 			"configured bank. Diff prints for each different lesson the states, a lost approval, the " +
 			"changed lines, and the findings of the checks. Exit code 1: the checks refuse a new " +
 			"lesson.",
@@ -85,11 +85,11 @@ func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *con
 		printProblems(console, problems)
 		return book, err
 	}
-	rev, isGit := strings.CutPrefix(address, "git:")
+	revision, isGit := strings.CutPrefix(address, "git:")
 	var texts map[string][]byte
 	var err error
 	if isGit {
-		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
+		texts, err = textsOfRevision(ctx, cfg.Lessons, revision)
 	} else {
 		texts, err = readTexts(console, address)
 	}
@@ -105,7 +105,7 @@ func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *con
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf(
-			"git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository",
+			"git:%s is not a revision, or the bank is not a directory; write a revision such as git:origin/main, and use a directory in a git repository as the bank",
 			rev,
 		))
 	}
@@ -137,7 +137,7 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// differences lists the differences by slug. ok is false when the checks refuse a new text.
+// differences lists the lessons that differ, sorted by slug. ok is false if the checks refuse the new text of a lesson.
 func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) {
 	out, ok = []change{}, true
 	slugs := map[string]bool{}

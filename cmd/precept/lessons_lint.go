@@ -31,8 +31,8 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		Long: "Lint runs the checks of a lesson: form, over-broad triggers, orders to the model, " +
 			"secrets and personal data, links, expiry. If sessions were captured, lint tries the " +
 			"triggers on the sessions (`lessons backtest`): a lesson that fires in more than 60% of " +
-			"the sessions is too broad; a lesson that fires in no session is dead. Exit code 1: there " +
-			"are errors; warnings alone give 0.",
+			"the sessions is too broad; a lesson that fires in no session has no effect. Exit code 1: " +
+			"lint found errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A table fits its columns: a column without room follows whole below its row; with enough room
-// every column is in its row.
+// A table and a wrapped text fit the columns of the terminal. A cell without room in its row is printed whole below the
+// row; with enough room every cell is in its row.
 func TestTableFitsItsColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
@@ -29,7 +29,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 			for _, cell := range row {
 				whole := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("%d columns: %q is missing in\n%s", columns, cell, b.String())
+					t.Errorf("with %d columns the cell %q is missing in the table\n%s", columns, cell, b.String())
 				}
 			}
 		}
@@ -41,7 +41,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 	printWrapped(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("a line is longer than 80 columns, want at most 80: %q", line)
+			t.Errorf("a wrapped line has %d columns, want at most 80: %q", utf8.RuneCountInString(line)-1, line)
 		}
 	}
 }

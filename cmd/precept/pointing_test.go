@@ -12,7 +12,8 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the agent process that precept run would start, with its own home directory.
+// agentProcess returns the process that precept run would start for an agent, in a home directory with files. notes are
+// the messages to the user. The test fails if the files of the user change.
 func agentProcess(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -37,22 +38,22 @@ func agentProcess(t *testing.T, command string, files map[string]string) (*point
 	t.Cleanup(func() { _ = os.RemoveAll(p.temp) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
-			t.Errorf("the user's file %s is %q, want %q as before: %v", name, b, text, err)
+			t.Errorf("the user's file %s is %q, error %v, want %q as before", name, b, err, text)
 		}
 	}
 	return p, &notes
 }
 
 const (
-	pathed = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42"
-	named  = pathed + ",upstream=mine"
+	agentURL    = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42" // base URL with the names of agent and session
+	upstreamURL = agentURL + ",upstream=mine"                              // the same for the upstream mine
 )
 
 func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 	p, _ := agentProcess(t, "python3 my_agent.py --fast", nil)
 	for name, want := range map[string]string{
-		"OPENAI_BASE_URL": pathed + "/v1", "OPENAI_API_BASE": pathed + "/v1", "COPILOT_PROVIDER_BASE_URL": pathed + "/v1",
-		"ANTHROPIC_BASE_URL": pathed, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
+		"OPENAI_BASE_URL": agentURL + "/v1", "OPENAI_API_BASE": agentURL + "/v1", "COPILOT_PROVIDER_BASE_URL": agentURL + "/v1",
+		"ANTHROPIC_BASE_URL": agentURL, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
 	} {
 		if p.env[name] != want {
 			t.Errorf("the variable %s is %q, want %q", name, p.env[name], want)
@@ -60,9 +61,10 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 	}
 }
 
-// A run and a session have separate places in the path and in the environment.
+// A run and a session have separate places in the base URL and in the environment. A run without a session is also in
+// PRECEPT_SESSION.
 func TestPointSeparatesRunAndSession(t *testing.T) {
-	for _, c := range []struct{ run, session, base, inSession string }{
+	for _, c := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
 		{"", "s", "http://h/p/agent=a,session=s", "s"},
@@ -71,24 +73,24 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 		if err := p.point(); err != nil {
 			t.Fatal(err)
 		}
-		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.inSession {
-			t.Errorf(`%+v: got %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q and PRECEPT_SESSION=%q`, c, p.env, c.base+"/v1", c.run, c.inSession)
+		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.sessionVariable {
+			t.Errorf(`run %q, session %q: the environment is %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q and PRECEPT_SESSION=%q`, c.run, c.session, p.env, c.base+"/v1", c.run, c.sessionVariable)
 		}
 	}
 }
 
 func TestPointSetsTheProviderOfCodex(t *testing.T) {
 	p, _ := agentProcess(t, "codex exec x", nil)
-	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {
-		t.Errorf("got %q, want `codex -c openai_base_url=\"` + pathed + `/v1\" exec x`", got)
+	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+agentURL+`/v1" exec x` {
+		t.Errorf("the command is %q, want `codex -c openai_base_url=\"` + agentURL + `/v1\" exec x`", got)
 	}
 	p, _ = agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
-	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+named+`/v1" exec x` {
-		t.Errorf("got %q, want `codex -c model_providers.m.base_url=\"` + named + `/v1\" exec x`", got)
+	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+upstreamURL+`/v1" exec x` {
+		t.Errorf("the command is %q, want `codex -c model_providers.m.base_url=\"` + upstreamURL + `/v1\" exec x`", got)
 	}
 	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Errorf(`got arguments %q, notes %+v, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
+		t.Errorf(`with a provider that is no upstream: got the arguments %q, notes %q, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
@@ -102,11 +104,11 @@ func TestPointSetsTheProvidersOfOpencode(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.env["OPENCODE_CONFIG_CONTENT"]), &got); err != nil {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
-	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
-		t.Errorf(`got %+v, want Provider["my.own"].Options.BaseURL = named + "/v1", Provider["openai"].Options.BaseURL = pathed + "/v1" and three entries in Provider`, got)
+	if got.Provider["my.own"].Options.BaseURL != upstreamURL+"/v1" || got.Provider["openai"].Options.BaseURL != agentURL+"/v1" || len(got.Provider) != 3 {
+		t.Errorf("the providers are %+v, want three, with the base URLs %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Errorf(`got notes %+v, want "far uses http://elsewhere.test"`, notes)
+		t.Errorf(`the notes are %q, want "far uses http://elsewhere.test"`, notes)
 	}
 }
 
@@ -117,31 +119,31 @@ func TestPointSetsTheProvidersOfPi(t *testing.T) {
 	})
 	dir := p.env["PI_CODING_AGENT_DIR"]
 	b, err := os.ReadFile(filepath.Join(dir, "models.json"))
-	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+named+`"`) || !strings.Contains(string(b), "12345678901234567890") {
-		t.Errorf("got body %s, error %v, want precept's base URL, and the number 12345678901234567890 unchanged", b, err)
+	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+upstreamURL+`"`) || !strings.Contains(string(b), "12345678901234567890") {
+		t.Errorf("models.json is %s, error %v, want the base URL %q and the number 12345678901234567890 unchanged", b, err, upstreamURL)
 	}
 	if to, err := os.Readlink(filepath.Join(dir, "auth.json")); err != nil || to != filepath.Join(p.home, ".pi/agent/auth.json") {
-		t.Errorf("got to %q, error %v, want no error and to = %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
+		t.Errorf("auth.json is a link to %q, error %v, want a link to %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
 	}
 }
 
-func TestPointContinueAndQwen(t *testing.T) {
+func TestPointSetsTheProvidersOfContinueAndQwen(t *testing.T) {
 	p, _ := agentProcess(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {
-		t.Fatalf("got %q, want at = 1", p.args)
+		t.Fatalf("the arguments of cn are %q, want --config as the first argument", p.args)
 	}
 	b, err := os.ReadFile(p.args[2])
-	if want := "models:\n  - name: a\n    apiBase: " + named + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
-		t.Errorf("got body %s, error %v, want no error and body %q", b, err, want)
+	if want := "models:\n  - name: a\n    apiBase: " + upstreamURL + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
+		t.Errorf("the configuration of cn is %q, error %v, want %q", b, err, want)
 	}
 	p, _ = agentProcess(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
-		t.Errorf(`got %q, want "qwen --auth-type openai -p x"`, got)
+		t.Errorf(`the command is %q, want "qwen --auth-type openai -p x"`, got)
 	}
 	p, _ = agentProcess(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
-		t.Errorf("got %q, want four entries in p.args", p.args)
+		t.Errorf("with an auth type of the user the arguments are %q, want four unchanged arguments", p.args)
 	}
 }
 
@@ -151,7 +153,7 @@ func TestProgramNameIsTheNameOfTheAgent(t *testing.T) {
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",
 	} {
 		if got := programName(strings.Fields(command)); got != want {
-			t.Errorf("%s: got %s, want %q", command, got, want)
+			t.Errorf("the agent of %q is named %q, want %q", command, got, want)
 		}
 	}
 }

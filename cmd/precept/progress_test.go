@@ -6,7 +6,9 @@ import (
 	"time"
 )
 
-func TestProgressIsWrittenTenTimesASecondAtMost(t *testing.T) {
+// The progress is written every 200 ms and at the end, and a shorter line overwrites a longer line. Without a terminal
+// there is no progress.
+func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
 	p := &progress{out: &out, now: func() time.Time { return at }, unit: "samples", total: 2000, began: at}
@@ -16,11 +18,11 @@ func TestProgressIsWrittenTenTimesASecondAtMost(t *testing.T) {
 	}
 	p.end()
 	shown := strings.Split(strings.TrimPrefix(out.String(), "\r"), "\r")
-	if len(shown) != 11 { // every 200 ms of two seconds, and the end
+	if len(shown) != 11 { // every 200 ms of two seconds, and the last line
 		t.Errorf("the progress was written %d times, want 11: %q", len(shown), shown)
 	}
 	if want := "samples: [============            ]  50%  1000 of 2000  500/s\n"; shown[10] != want {
-		t.Errorf("have %q, want %q", shown[10], want)
+		t.Errorf("the last line is %q, want %q", shown[10], want)
 	}
 
 	out.Reset()
@@ -32,10 +34,10 @@ func TestProgressIsWrittenTenTimesASecondAtMost(t *testing.T) {
 		t.Errorf("a shorter line does not overwrite the longer line: %q", out.String())
 	}
 
-	var nobody *progress
-	nobody.add(1)
-	nobody.end()
+	var none *progress
+	none.add(1)
+	none.end()
 	if w := (&invocation{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
-		t.Error("a progress bar is printed without a terminal")
+		t.Error("newProgress returns a progress bar without a terminal, want nil")
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// registering returns a function that registers the section Style of a file.
-func registering(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
+// sectionsPlace returns a storage of registered sections, and a function that registers the section Style of a file.
+func sectionsPlace(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
 	t.Helper()
 	place, _, err := (&server.Tools{}).OpenSections(&configs.Config{Lessons: t.TempDir()})
 	if err != nil {
@@ -32,20 +32,23 @@ func registering(t *testing.T) (place *server.Sections, register func(path, text
 	}
 }
 
+// An edited section replaces the registered earlier version in the same file. The same section in another file of the
+// same name is refused.
 func TestMeasureDisplacesOnlyTheEarlierVersionOfTheSameFile(t *testing.T) {
-	_, register := registering(t)
+	_, register := sectionsPlace(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "/shop/CLAUDE.md") {
-		t.Errorf("another file with the same name: %+v, want a refusal that names the first file", a)
+		t.Errorf("the registration of another file with the same name: got %+v, want a refusal that names the first file", a)
 	}
 	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
-		t.Errorf("an edited file: %+v, want the edited section and the displaced one", a)
+		t.Errorf("the registration of an edited file: got %+v, want the edited section registered and the earlier section displaced", a)
 	}
 }
 
+// A section with a finished measurement is measured again only with a planned number of picks (--picks).
 func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
-	place, register := registering(t)
+	place, register := sectionsPlace(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	err := place.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 		list[0].State, list[0].Verdict = rules.Finished, "no effect"
@@ -55,13 +58,15 @@ func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "--picks") {
-		t.Errorf("without a plan: %+v, want a refusal that names --picks", a)
+		t.Errorf("a second measurement without --picks: got %+v, want a refusal that names --picks", a)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
-		t.Errorf("with a plan: %+v, want a registration", a)
+		t.Errorf("a second measurement with --picks: got %+v, want one registered section", a)
 	}
 }
 
+// A section is removed if the upper limit of its interval is below the margin. A section with a prohibition ("never") is
+// removed only with force.
 func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
@@ -79,8 +84,8 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		if err := p.print(&out); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(strings.Fields(c.removed)); len(p.Removed) != got || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (got == 0) {
-			t.Errorf("margin %.2f, force %t: got %+v, want %d removals of 3 sections", c.margin, c.force, p, got)
+		if want := len(strings.Fields(c.removed)); len(p.Removed) != want || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (want == 0) {
+			t.Errorf("margin %.2f, force %t: the proposal is %+v, want %d of 3 sections removed, and a diff if any is removed", c.margin, c.force, p, want)
 		}
 		for _, name := range []string{"Style", "Keys", "Tests"} {
 			removed := strings.Contains(c.removed, name)
@@ -89,7 +94,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 			}
 		}
 		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("the proposal has no evidence:\n%s", out.String())
+			t.Errorf("margin %.2f, force %t: the proposal lacks \"95%% interval -4.0 to\":\n%s", c.margin, c.force, out.String())
 		}
 	}
 }
@@ -106,9 +111,9 @@ func TestMeasurementInRedisBeginsByTheClockOfRedis(t *testing.T) {
 	f := measureFlags{sections: []string{"Style"}, share: 0.5}
 	answer, err := f.register(t.Context(), place, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
 	if err != nil || len(answer.Registered) != 1 {
-		t.Fatalf("got %+v, error %v, want one section", answer, err)
+		t.Fatalf("the registration is %+v, error %v, want one registered section", answer, err)
 	}
 	if began := answer.Registered[0].Began; time.Until(began).Abs() > time.Minute {
-		t.Errorf("the measurement begins at %v, want now", began)
+		t.Errorf("the measurement begins at %v, want the time of Redis, within a minute of %v", began, time.Now())
 	}
 }

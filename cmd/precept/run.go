@@ -118,8 +118,8 @@ func (inv *invocation) runAgent(
 	}
 	agent := child{args: p.args, env: environment(p.env), in: inv.in, out: inv.out, err: inv.err}
 	o := agent.run()
-	if o.broken != nil {
-		return cannotRun(o.code, o.broken)
+	if o.failed != nil {
+		return cannotRun(o.code, o.failed)
 	}
 	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
 	if f.verify != "" && (o.sent == 0 || isUserSignal(o.sent)) { // after a stop by a person the result says nothing about the agent

@@ -89,8 +89,8 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 		run.out = run.err
 	}
 	o := run.run()
-	if o.broken != nil {
-		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.broken)}
+	if o.failed != nil {
+		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.failed)}
 	}
 	v := &verifyAnswer{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},

@@ -24,7 +24,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		for _, line := range (page{width: wide}).turn(&turn) {
 			n := 0
 			for _, r := range line {
-				n += cells(r)
+				n += cells(r) // a wide character has 2 columns
 			}
 			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
 				t.Errorf("a line has %d columns, want at most %d without control characters: %q", n, wide, line)
@@ -38,13 +38,13 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		}
 	}
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
-		t.Errorf("got %q, want the colour \"\\x1b[30;42mxxx\" and at least five resets", coloured)
+		t.Errorf("the coloured output is %q, want the colour \"\\x1b[30;42mxxx\" and at least five resets", coloured)
 	}
 	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {
 		t.Error("colours are printed without a terminal")
 	}
 	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
-		t.Errorf(`got %q, want "[one two three four five]"`, s)
+		t.Errorf(`the text wrapped at 20 columns with the indent 10 is %q, want "[one two three four five]"`, s)
 	}
 }

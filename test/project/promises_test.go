@@ -179,11 +179,11 @@ func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
-	server.WatchBuild(d)
-	server.WatchStore(d, &store.Store{})
-	server.WatchLearning(d, &learn.Tally{})
-	server.CountSpans(d, nil)
-	server.CountCache(d, "any", (*redact.CleanTexts)(nil))
+	server.RegisterBuild(d)
+	server.RegisterStore(d, &store.Store{})
+	server.RegisterLearning(d, &learn.Tally{})
+	server.RegisterSpans(d, nil)
+	server.RegisterCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
 	}

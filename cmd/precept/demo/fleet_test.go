@@ -21,8 +21,8 @@ type recordingProxy struct {
 	faults   []string
 	results  map[string]string // last text of the model, by reply id
 	turns    int
-	asked    map[[2]string]int            // requests by agent and model
-	fail     func(path string, n int) int // the status to answer with instead; 0: none
+	asked    map[[2]string]int            // number of requests by agent and model
+	fail     func(path string, n int) int // status of the response to the nth request; 0: the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
@@ -107,7 +107,7 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 			t.Errorf("%d of %d tickets are done, %d succeeded, want %d", done, c.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
-			t.Errorf("%d requests, want %d; %d rewarded, want %d; error %v", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
+			t.Errorf("the fleet sent %d requests, want %d, and %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
 		}
 		for _, fb := range s.feedback {
 			want := 0.0
@@ -115,13 +115,13 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("the feedback is %v for %q, want the score %v of a user", fb, s.results[fb["response_id"].(string)], want)
+				t.Errorf("the feedback on the answer %q is %v, want the score %v from a user", s.results[fb["response_id"].(string)], fb, want)
 			}
 		}
 	}
 }
 
-// Two agents work with two models each, so that pages have something to compare.
+// Two agents work with two models each, so that pages can compare agents and models.
 func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
 	w := NewWorld(3)
 	s := newRecordingProxy(t, w, nil)
@@ -134,7 +134,7 @@ func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
 		want[[2]string{tk.agent, tk.model}] += tk.turns
 	}
 	if len(want) != 4 || !maps.Equal(s.asked, want) {
-		t.Errorf("requests by agent and model: %v, want %v", s.asked, want)
+		t.Errorf("the numbers of requests by agent and model are %v, want %v, with four pairs", s.asked, want)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestModelsDifferInSuccessAndShareTheEffects(t *testing.T) {
 	w := NewWorld(1)
 	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }
 	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
-		t.Errorf("the models differ by %v, want %v", gap, modelGap)
+		t.Errorf("the chances of the two models differ by %v, want %v", gap, modelGap)
 	}
 	for i := range w.Truths {
 		for _, model := range []string{largeModel, smallModel} {
@@ -168,7 +168,7 @@ func TestFleetReturnsTheFirstError(t *testing.T) {
 			s := newRecordingProxy(t, w, c.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error: %v, want %q", err, c.want)
+				t.Errorf("Run returns the error %v, want an error with %q", err, c.want)
 			}
 		})
 	}
@@ -188,11 +188,11 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 		t.Error("Run returns no error after the end of its context")
 	}
 	if done, _ := f.Done(); done > 10 {
-		t.Errorf("%d tickets were done, want at most 10", done)
+		t.Errorf("%d tickets were done after the context ended at request 10, want at most 10", done)
 	}
 	f = s.fleet(t, w, 2, 1)
 	f.BaseURL = "::"
 	if err := f.Run(t.Context()); err == nil {
-		t.Error("an invalid base URL is accepted")
+		t.Error("Run returns no error for the base URL \"::\"")
 	}
 }

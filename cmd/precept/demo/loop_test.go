@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An insisting agent gives up in the end, and takes another approach at the first warning.
-func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
+// An agent that repeats a failing call stops after maxLoopCalls calls, or at the first warning of a loop.
+func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
 	for _, c := range []struct {
 		warnAfter     int // number of results before a warning; 0: no warning
 		caught, calls int64
@@ -36,11 +36,11 @@ func TestInsistingAgentGivesUpAtTheFirstWarning(t *testing.T) {
 		server.Close()
 		caught, calls := f.Loops()
 		if err != nil || caught != c.caught || calls != c.calls || results != c.results {
-			t.Errorf("a warning after %d results: %d caught, want %d; %d calls, want %d; %d results, want %d: %v", c.warnAfter, caught, c.caught, calls, c.calls, results, c.results, err)
+			t.Errorf("with a warning after %d results (0: none): %d loops ended by a warning, want %d; %d calls in these loops, want %d; %d tool results in the last request, want %d; error %v", c.warnAfter, caught, c.caught, calls, c.calls, results, c.results, err)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
 		if len(scores) != 1 || good != (c.caught == 1) {
-			t.Errorf("a warning after %d results: the user's scores are %q, want one score, good only after a caught loop", c.warnAfter, scores)
+			t.Errorf("with a warning after %d results (0: none): the feedback is %q, want one entry, with the score 1 only after a warning", c.warnAfter, scores)
 		}
 	}
 }

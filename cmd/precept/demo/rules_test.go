@@ -14,7 +14,8 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// rateWithout plays sessions whose requests lose sections, and returns the share of successes.
+// rateWithout plays sessions whose requests reach the model without the given sections, and returns the share of
+// successes.
 func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
@@ -44,12 +45,13 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		t.Fatal(err)
 	}
 	if int(rated) != sessions || world.Done() != int64(sessions) {
-		t.Fatalf("%v sessions are rated and %d done; want %d", rated, world.Done(), sessions)
+		t.Fatalf("%v sessions have feedback and %d sessions are done, want %d each", rated, world.Done(), sessions)
 	}
 	return sum / rated
 }
 
-// A section changes the share of successes by its true effect, because the luck of a ticket is fixed.
+// A section changes the share of successes by its true effect. The random number of a ticket is fixed, so a section
+// without effect changes no result.
 func TestRulesSuccessFollowsTheSections(t *testing.T) {
 	const sessions = 500
 	whole := rateWithout(t, 1, sessions)
@@ -72,6 +74,6 @@ func TestRulesFileHasTheSectionsOfTheTruth(t *testing.T) {
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}
 	if counts[1] != 3 || counts[-1] != 2 || counts[0] != 7 || strings.Count(demo.RulesFile, "\n## ") != len(truths) {
-		t.Errorf("the signs of the effects are %v; want 3 helpful, 2 harmful and 7 without effect", counts)
+		t.Errorf("the file has %d sections for %d truths, and the counts of effects by sign are %v; want equal numbers, with 3 helpful, 2 harmful and 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
 	}
 }

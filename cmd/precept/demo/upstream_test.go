@@ -20,7 +20,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 		Choices []struct{ Message message }
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-		t.Fatalf("%s: got %v, want no error", rec.Body, err)
+		t.Fatalf("the response %s is not JSON: %v", rec.Body, err)
 	}
 	if len(res.Choices) > 0 {
 		text = res.Choices[0].Message.Content
@@ -28,8 +28,8 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// last returns the body of the last turn of a ticket, with the given lessons in the request.
-func last(n int, slugs ...string) string {
+// lastTurn returns the body of the last turn of a ticket, with the given lessons in the request.
+func lastTurn(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
 		system += "\n- [" + s + "] Do as it says."
@@ -56,10 +56,10 @@ func TestUpstreamAnswersEachRequest(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("got status %d, id %q and text %q; want %d and %q", status, id, text, c.status, c.text)
+				t.Errorf("got status %d, id %q and text %q; want status %d, an id only with status 200, and text %q (a note may differ)", status, id, text, c.status, c.text)
 			}
 			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
-				t.Errorf("the streamed text is %q, want %q", text, c.text)
+				t.Errorf("the text of the answer is %q, want %q", text, c.text)
 			}
 			if s := u.Score(); s != (Score{}) {
 				t.Errorf("the score is %+v, want no counted session", s)
@@ -68,12 +68,13 @@ func TestUpstreamAnswersEachRequest(t *testing.T) {
 	}
 }
 
-func TestUpstreamRefusesAnEndlessBody(t *testing.T) {
+// The model reads a bounded part of a long body: the mark of the last turn behind 3 MiB is not found.
+func TestUpstreamReadsABoundedPartOfTheBody(t *testing.T) {
 	rec := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(finalMark))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("more of the body was read than permitted: %s", rec.Body)
+		t.Errorf("the model found the mark behind 3 MiB of the body and answered %s, want an answer without RESULT", rec.Body)
 	}
 }
 
@@ -97,8 +98,8 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 // these lessons.
 func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 	for name, slugs := range map[string][]string{
-		"no lesson": nil, "a helpful one": {"reproduce-before-fixing"}, "a harmful one": {"restart-the-service-first"},
-		"two, and one that it does not know": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
+		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
+		"two lessons, and a lesson that the model does not know": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(11)
@@ -114,7 +115,7 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 			for i := 1; i <= n; i++ {
 				p := w.chance(w.ticket(i), lessons)
 				expected, variance = expected+p, variance+p*(1-p)
-				_, _, text := sendRequest(t, u, "/v1/chat/completions", last(i, slugs...))
+				_, _, text := sendRequest(t, u, "/v1/chat/completions", lastTurn(i, slugs...))
 				switch text {
 				case "RESULT: success":
 					success++
@@ -124,11 +125,11 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 				}
 			}
 			if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
-				t.Errorf("got %v successes, want %v", success, expected)
+				t.Errorf("got %v successes in %d tickets, want %.0f within 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
 			}
 			s := u.Score()
 			if math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
-				t.Errorf("score %+v, want %v", s, expected/n)
+				t.Errorf("the score is %+v, want With = %v, and Best at least None", s, expected/n)
 			}
 		})
 	}
@@ -144,7 +145,7 @@ func TestSummaryComparesTheRates(t *testing.T) {
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := c.s.Summary(); got != c.want {
-			t.Errorf("%q\nwant %q", got, c.want)
+			t.Errorf("the summary of %+v is %q\nwant %q", c.s, got, c.want)
 		}
 	}
 }
@@ -153,13 +154,13 @@ func TestSummaryComparesTheRates(t *testing.T) {
 // large part of the cost.
 func TestUsageCountsTheUsualPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
-	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(last(1))))
+	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurn(1))))
 	var res struct {
 		Usage struct {
 			Prompt int `json:"prompt_tokens"`
 		}
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil || res.Usage.Prompt < promptTokens {
-		t.Errorf("got %d tokens of the prompt, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
+		t.Errorf("the usage has %d prompt tokens, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
 	}
 }

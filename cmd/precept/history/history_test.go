@@ -16,8 +16,8 @@ import (
 	"precept/internal/wire"
 )
 
-// homes writes files below a new home directory, and returns the machine with this home.
-func homes(t *testing.T, files map[string]string) history.Env {
+// envWithFiles writes files below a new home directory, and returns the environment with this home.
+func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range files {
@@ -32,20 +32,20 @@ func homes(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, Work: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// conversations returns the conversations of a client, one line each, and the faults.
-func conversations(t *testing.T, client string, e history.Env) (lines []string, faults string) {
+// conversations returns the conversations in the history of a client, one line each, and the skipped entries.
+func conversations(t *testing.T, client string, e history.Env) (lines []string, skipped string) {
 	t.Helper()
 	c, paths, err := history.Find(client, e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		in, broken, err := c.Open(path)
+		in, fault, err := c.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if broken != nil {
-			faults += broken.Error()
+		if fault != nil {
+			skipped += fault.Error()
 		}
 		text, _ := io.ReadAll(in)
 		if len(text) == 0 {
@@ -55,23 +55,23 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("%s of %s: %v", text, path, err)
+			t.Fatalf("the transcripts %s of %s cannot be read: %v", text, path, err)
 		}
 	}
-	return lines, faults
+	return lines, skipped
 }
 
-// outline returns a list of items in short.
+// outline returns the texts, calls and results of a conversation in one line.
 func outline(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
 		it := r.Item(i)
 		if it.Text != "" {
-			who := "user "
+			role := "user "
 			if r.Role(i) == wire.RoleAssistant {
-				who = "assistant "
+				role = "assistant "
 			}
-			out = append(out, who+strings.TrimSpace(it.Text))
+			out = append(out, role+strings.TrimSpace(it.Text))
 		}
 		for _, c := range it.Calls {
 			out = append(out, fmt.Sprintf("call %s %s(%s)", c.ID, c.Name, c.Args))
@@ -84,7 +84,7 @@ func outline(r *wire.Request) string {
 }
 
 func TestHistoriesBecomeTranscripts(t *testing.T) {
-	opencode := homes(t, map[string]string{
+	opencode := envWithFiles(t, map[string]string{
 		".local/share/opencode/storage/session/global/ses_1.json":   `{"id":"ses_1"}`,
 		".local/share/opencode/storage/message/ses_1/msg_1.json":    `{"id":"msg_1","role":"user"}`,
 		".local/share/opencode/storage/message/ses_1/msg_2.json":    `{"id":"msg_2","role":"assistant"}`,
@@ -97,12 +97,12 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 		".local/share/opencode/storage/message/ses_other/empty.txt": ``,
 	})
 	for client, c := range map[string]struct {
-		env    history.Env
-		want   []string
-		faults string
+		env     history.Env
+		want    []string
+		skipped string // part of the error on skipped entries
 	}{
 		"claude-code": {
-			env: homes(t, map[string]string{
+			env: envWithFiles(t, map[string]string{
 				".claude/projects/-p/s1.jsonl": `{"type":"summary","summary":"x"}
 {"type":"user","isMeta":true,"sessionId":"s1","message":{"role":"user","content":"Caveat"}}
 {"type":"user","sessionId":"s1","message":{"role":"user","content":"Build it."}}
@@ -118,10 +118,10 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 				"claude-code agent-7: user Search. | assistant Found.",
 				`claude-code s1: user Build it. | call t1 Bash({"command":"make"}) | result t1 no rule | assistant It fails.`,
 			},
-			faults: "line 7 was skipped",
+			skipped: "line 7 was skipped",
 		},
 		"codex": {
-			env: homes(t, map[string]string{
+			env: envWithFiles(t, map[string]string{
 				".codex/sessions/2026/01/02/rollout-1.jsonl": `{"type":"session_meta","payload":{"id":"1"}}
 {"type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"Rules"}]}}
 {"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Build it."}]}}
@@ -140,7 +140,7 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 			},
 		},
 		"qwen": {
-			env: homes(t, map[string]string{
+			env: envWithFiles(t, map[string]string{
 				".qwen/projects/-p/chats/q1.jsonl": `{"type":"user","message":{"role":"user","parts":[{"text":"Build it."}]}}
 {"type":"system","subtype":"ui_telemetry"}
 {"type":"assistant","message":{"role":"model","parts":[{"text":"Hm","thought":true},{"functionCall":{"id":"c1","name":"run_shell_command","args":{"command":"make"}}}]}}
@@ -150,18 +150,18 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 			want: []string{`qwen q1: user Build it. | call c1 run_shell_command({"command":"make"}) | result c1 no rule | assistant It fails.`},
 		},
 		"opencode": {
-			env:    opencode,
-			want:   []string{`opencode ses_1: user Build it. | assistant It fails. | call c1 bash({"command":"make"}) | result c1 no rule`},
-			faults: "prt_5.json was skipped",
+			env:     opencode,
+			want:    []string{`opencode ses_1: user Build it. | assistant It fails. | call c1 bash({"command":"make"}) | result c1 no rule`},
+			skipped: "prt_5.json was skipped",
 		},
 		"cline": {
-			env: homes(t, map[string]string{
+			env: envWithFiles(t, map[string]string{
 				".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/17/api_conversation_history.json": `[{"role":"user","content":[{"type":"text","text":"Build it."}],"ts":1},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"execute_command","input":{"command":"make"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"no rule"}]}]`,
 			}),
 			want: []string{`cline 17: user Build it. | call t1 execute_command({"command":"make"}) | result t1 no rule`},
 		},
 		"aider": {
-			env: homes(t, map[string]string{
+			env: envWithFiles(t, map[string]string{
 				"project/.git/HEAD": "",
 				"project/.aider.chat.history.md": "\n# aider chat started at 2026-01-02 03:04:05\n\n> Aider v0.86\n\n#### Build it.\n#### Quickly.\n\nIt fails.\n\n> Tokens: 5\n\n" +
 					"# aider chat started at 2026-01-03 03:04:05\n\n> Aider v0.86\n",
@@ -170,25 +170,25 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 		},
 	} {
 		t.Run(client, func(t *testing.T) {
-			got, faults := conversations(t, client, c.env)
+			got, skipped := conversations(t, client, c.env)
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("the conversations are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
-			if !strings.Contains(faults, c.faults) || c.faults == "" && faults != "" {
-				t.Errorf("the faults are %q, want %q", faults, c.faults)
+			if !strings.Contains(skipped, c.skipped) || c.skipped == "" && skipped != "" {
+				t.Errorf("the skipped entries are %q, want %q", skipped, c.skipped)
 			}
 		})
 	}
 }
 
 func TestOpencodeDatabaseBecomesTranscripts(t *testing.T) {
-	e := homes(t, map[string]string{".local/share/opencode/log": ""})
+	e := envWithFiles(t, map[string]string{".local/share/opencode/log": ""})
 	path := filepath.Join(e.Home, ".local/share/opencode/opencode.db")
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // open while the history is read, as opencode may run
+	t.Cleanup(func() { _ = db.Close() }) // the database is open while the history is read, because opencode may run
 	if err := sqlitex.ExecuteScript(db, `
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);
@@ -198,24 +198,24 @@ INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"Buil
   ('prt_3', 'msg_3', 'ses_2', 'not JSON');`, nil); err != nil {
 		t.Fatal(err)
 	}
-	got, faults := conversations(t, "opencode", e)
+	got, skipped := conversations(t, "opencode", e)
 	if want := `opencode ses_1: user Build it. | call c1 bash({"command":"make"}) | result c1 ok`; len(got) != 1 || got[0] != want {
 		t.Errorf("the conversations are %q, want %q", got, want)
 	}
-	if !strings.Contains(faults, "part prt_3 was skipped") {
-		t.Errorf("the faults are %q, want the part prt_3", faults)
+	if !strings.Contains(skipped, "part prt_3 was skipped") {
+		t.Errorf("the skipped entries are %q, want the part prt_3", skipped)
 	}
 }
 
-func TestMissingHistoryNamesThePlaces(t *testing.T) {
-	e := homes(t, nil)
+func TestErrorOfAMissingHistoryNamesTheSearchedPaths(t *testing.T) {
+	e := envWithFiles(t, nil)
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
 		if err == nil || !strings.Contains(err.Error(), "no history of "+c.Name) || !strings.Contains(err.Error(), e.Home) {
-			t.Errorf("%s: the error is %v, want the searched places", c.Name, err)
+			t.Errorf("Find without a history of %s returns the error %v, want an error with the client and the searched paths", c.Name, err)
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("the error is %v, want the names of the clients", err)
+		t.Errorf("Find of an unknown client returns the error %v, want an error with the names of the clients", err)
 	}
 }

@@ -25,11 +25,11 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store with streams of samples in the memory of a test.
+// memory is a store with streams of samples in the memory of a test. It has one consumer group and one claim.
 type memory struct {
 	streams map[string][]session.StoredSample
-	acked   map[string]string
-	claimed string
+	acked   map[string]string // position of the group, by stream
+	claimed string            // owner of the claim, the sole right to write; "": free
 }
 
 func (m *memory) add(stream, tenant, id string, at time.Time) {
@@ -57,7 +57,7 @@ func (m *memory) SamplesAfter(_ context.Context, stream, after, until string) (l
 	}
 	to := min(from+3, end)
 	for _, s := range m.streams[stream][from:to] {
-		if s.Sample.ID != "" { // deleted
+		if s.Sample.ID != "" { // "": the sample was deleted
 			list = append(list, s)
 		}
 	}
@@ -83,7 +83,8 @@ func (m *memory) Claim(_ context.Context, _, owner string, _ time.Time, _ time.D
 
 func (m *memory) Unclaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// files is a place in the memory of a test: a test of many crashes must not wait for the disk.
+// files is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait for the
+// disk.
 type files map[string][]byte
 
 func (f files) String() string { return "files" }
@@ -105,36 +106,36 @@ func (f files) Swap(_ context.Context, name, version string, data []byte) (strin
 	return string(data), nil
 }
 
-// flaky is a place whose call with the number fails and all calls after it, as those of a
-// process that was killed.
-type flaky struct {
+// killed is a place of a process that is killed: after left writes all writes fail.
+type killed struct {
 	lake.Place
-	left int
-	torn bool // the failing call still writes
+	left  int
+	after bool // the kill comes after the write: the first failing write takes effect
 }
 
 var errKilled = errors.New("killed")
 
-func (f *flaky) Put(ctx context.Context, name string, data []byte) error {
+func (f *killed) Put(ctx context.Context, name string, data []byte) error {
 	_, err := f.write(func() (string, error) { return "", f.Place.Put(ctx, name, data) })
 	return err
 }
 
-func (f *flaky) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (f *killed) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
 	return f.write(func() (string, error) { return f.Place.Swap(ctx, name, version, data) })
 }
 
-func (f *flaky) write(call func() (string, error)) (string, error) {
+func (f *killed) write(call func() (string, error)) (string, error) {
 	if f.left--; f.left >= 0 {
 		return call()
 	}
-	if f.left == -1 && f.torn {
+	if f.left == -1 && f.after {
 		_, err := call()
 		return "", errors.Join(err, errKilled)
 	}
 	return "", errKilled
 }
 
+// drain writes all waiting samples of a store into a lake, in files of about the given bytes.
 func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -147,7 +148,7 @@ func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
 	})
 }
 
-// row is a column of a file, as a reader of the lake reads it.
+// row is a row of a Parquet file with the column sample_id only.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
@@ -179,7 +180,7 @@ func (f files) ids(t *testing.T) []string {
 	return ids
 }
 
-// fleet returns a store with two streams, three tenants and two days.
+// fleet returns a store with 24 samples in two streams, of three tenants and two days.
 func fleet() *memory {
 	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
@@ -189,6 +190,7 @@ func fleet() *memory {
 	return m
 }
 
+// wanted returns the ids of all samples in the store, sorted.
 func wanted(m *memory) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
@@ -201,7 +203,7 @@ func wanted(m *memory) (ids []string) {
 	return ids
 }
 
-// The folders are named by the day of a sample and its tenant.
+// Each sample is in the folder of its day and its tenant.
 func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	t.Parallel()
 	m, out := fleet(), files{}
@@ -210,75 +212,76 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	}
 	ids, folders := out.stored(t)
 	if want := wanted(m); !slices.Equal(ids, want) {
-		t.Errorf("got ids %v, want %v", ids, want)
+		t.Errorf("the lake has the samples %v, want %v", ids, want)
 	}
 	for id, want := range map[string]string{
 		"id-00": "date=2031-05-01/tenant=default", "id-01": "date=2031-05-02/tenant=a%2Fb", "id-02": "date=2031-05-01/tenant=%C3%BC",
 	} {
 		if folders[id] != want {
-			t.Errorf("%s is in %s, want %s", id, folders[id], want)
+			t.Errorf("the sample %s is in the folder %s, want %s", id, folders[id], want)
 		}
 	}
 	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.claimed != "" {
-		t.Errorf("got the group at %v and the claim of %q, want all of s0 and no claim", m.acked, m.claimed)
+		t.Errorf("the positions of the group are %v and the claim belongs to %q, want the end of s0 and a free claim", m.acked, m.claimed)
 	}
 }
 
-// A process that is killed at any write, before or after the write took effect, leaves a lake that
-// the next process completes: each id once. Samples that were forgotten in between are not written.
+// A process that is killed before or after any write leaves a lake that the next process completes: each sample is
+// there once. Samples that were deleted in between are not written.
 func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
-	for _, torn := range []bool{false, true} {
+	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
 			m, out := fleet(), files{}
-			err := drain(t, m, &flaky{Place: out, left: writes, torn: torn}, 5000)
+			err := drain(t, m, &killed{Place: out, left: writes, after: after}, 5000)
 			if err == nil {
 				break
 			}
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("got error %v, want %v", err, errKilled)
+				t.Fatalf("killed at write %d (after the write: %v): got the error %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.ids(t)
-			for _, list := range m.streams { // one sample of each stream is forgotten, unless a file already has the sample
+			for _, list := range m.streams { // one sample of each stream is deleted, unless a file already has the sample
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("got error %v after %d writes, want none", err, writes)
+				t.Fatalf("killed at write %d (after the write: %v): the next process returns the error %v, want none", writes, after, err)
 			}
 			if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
-				t.Fatalf("killed at write %d (torn: %v): got ids %v, want %v", writes, torn, got, want)
+				t.Fatalf("killed at write %d (after the write: %v): the lake has the samples %v, want %v", writes, after, got, want)
 			}
 		}
 	}
 }
 
-// A sample that was planned and is forgotten before the restart is in no file.
-func TestAPlannedFileOfForgottenSamplesIsEmptied(t *testing.T) {
+// A sample that is deleted between a kill and the restart is removed from a file that the killed process has written
+// without the last state.
+func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The state, the plan and both files are written, and the last state is not.
-	if err := drain(t, m, &flaky{Place: out, left: 4}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("got error %v, want %v", err, errKilled)
+	if err := drain(t, m, &killed{Place: out, left: 4}, 1<<20); !errors.Is(err, errKilled) {
+		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
-		t.Fatalf("got ids %v, want both", got)
+		t.Fatalf("after the kill the lake has the samples %v, want both samples", got)
 	}
 	m.streams["s"][0].Sample.ID = ""
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("got ids %v, want only id-2", got)
+		t.Errorf("after the restart the lake has the samples %v, want only id-2", got)
 	}
 }
 
-// A sample that is forgotten while its batch waits for its age is not written.
-func TestASampleForgottenWhileTheBatchWaitsIsNotWritten(t *testing.T) {
+// A sample that is deleted while its batch waits for --flush-every is not written.
+func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
@@ -299,12 +302,12 @@ func TestASampleForgottenWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("got ids %v, want only id-2", got)
+		t.Errorf("the lake has the samples %v, want only id-2", got)
 	}
 }
 
-// A store writes a sample again after it lost its newest data. The lake has the sample already, also
-// after a restart.
+// A store that lost its newest data writes a sample again under another position. The sample is in the lake once, also
+// after a restart of the export.
 func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	t.Parallel()
 	m, out := fleet(), files{}
@@ -317,13 +320,13 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	}
 	want := slices.Compact(wanted(m))
 	if got := out.ids(t); !slices.Equal(got, want) {
-		t.Errorf("got ids %v, want %v", got, want)
+		t.Errorf("the lake has the samples %v, want %v", got, want)
 	}
 }
 
-// A group that is ahead of an empty output, another group in the output, a damaged state and a group
-// in use are refused with a remedy.
-func TestALakeThatWouldMissSamplesIsRefused(t *testing.T) {
+// Run returns an error with a remedy if the output is empty but the group has read samples, if the output belongs to
+// another group, store or newer release, if its state is damaged, and if another process has the claim of the group.
+func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	m, out := fleet(), files{}
 	if err := drain(t, m, out, 1<<20); err != nil {
@@ -344,13 +347,14 @@ func TestALakeThatWouldMissSamplesIsRefused(t *testing.T) {
 		}
 		m.claimed = c.claimed
 		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
+			t.Errorf("%s: Run returns the error %v, want an error with %q", name, err, c.want)
 		}
 		m.claimed = ""
 	}
 }
 
-// A process that is killed during a batch leaves drafts of the planned files, which the next process removes.
+// A process that is killed during a batch leaves drafts (temporary files) of the planned files, which the next process
+// removes.
 func TestTheNextStartRemovesDrafts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -361,8 +365,8 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &flaky{Place: out, left: 2}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("got error %v, want %v", err, errKilled)
+	if err := drain(t, m, &killed{Place: out, left: 2}, 1<<20); !errors.Is(err, errKilled) {
+		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
 	if err != nil {
@@ -370,7 +374,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	}
 	var state struct{ Planned struct{ Files []string } }
 	if err := json.Unmarshal(text, &state); err != nil || len(state.Planned.Files) != 1 {
-		t.Fatalf("got the state %s, error %v, want one planned file", text, err)
+		t.Fatalf("after the kill state.json is %s, error %v, want one planned file", text, err)
 	}
 	name := filepath.Join(dir, filepath.FromSlash(state.Planned.Files[0]))
 	folder, base := filepath.Split(name)
@@ -386,12 +390,12 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := os.ReadDir(folder); err != nil || len(list) != 1 || list[0].Name() != base {
-		t.Errorf("got the files %v, error %v, want only %s", list, err, base)
+		t.Errorf("after the next start the folder has the files %v, error %v, want only %s", list, err, base)
 	}
 }
 
-// A directory has whole files only: an unfinished copy of a killed process is removed.
-func TestADirectoryReplacesFiles(t *testing.T) {
+// Put replaces a file of a directory, and removes the unfinished temporary file of a killed process.
+func TestPutReplacesAFileOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := lake.OpenPlace(dir, "", func(string) string { return "" })
@@ -411,19 +415,20 @@ func TestADirectoryReplacesFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _, err := out.Get(t.Context(), name); err != nil || string(got) != text {
-			t.Errorf("got %q, error %v, want %q", got, err, text)
+			t.Errorf("after a Put the file is %q, error %v, want %q", got, err, text)
 		}
 	}
 	if list, err := os.ReadDir(filepath.Dir(at)); err != nil || len(list) != 1 {
-		t.Errorf("got %v, error %v, want one file", list, err)
+		t.Errorf("the folder has the files %v, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got error %v, want fs.ErrNotExist", err)
+		t.Errorf("Get of a missing file returns the error %v, want fs.ErrNotExist", err)
 	}
 }
 
-// Of two writers that know the same version of a file one succeeds, in a directory.
-func TestADirectoryReplacesAKnownVersionOnly(t *testing.T) {
+// Swap replaces a file of a directory only if the caller knows its present version: of two writers that know the same
+// version the first succeeds.
+func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenPlace(t.TempDir(), "", func(string) string { return "" })
 	if err != nil {
@@ -433,7 +438,7 @@ func TestADirectoryReplacesAKnownVersionOnly(t *testing.T) {
 		t.Helper()
 		next, err := out.Swap(t.Context(), "a/b", version, []byte(text))
 		if !errors.Is(err, want) {
-			t.Fatalf("%s: got error %v, want %v", text, err, want)
+			t.Fatalf("the Swap of the text %q returns the error %v, want %v", text, err, want)
 		}
 		return next
 	}
@@ -444,12 +449,12 @@ func TestADirectoryReplacesAKnownVersionOnly(t *testing.T) {
 	swap(first, "late", lake.ErrChanged)
 	data, version, err := out.Get(t.Context(), "a/b")
 	if err != nil || string(data) != "second" || version != second {
-		t.Errorf("got %q of version %s, error %v, want the second text", data, version, err)
+		t.Errorf("the file is %q in version %s, error %v, want \"second\" in version %s", data, version, err, second)
 	}
 }
 
-// Names of tenants do not leave the folder, and different names have different folders, also where a disk
-// does not distinguish capitals.
+// The name of a tenant never leads out of the folder of its day. Different tenants have different folders, also on a
+// disk that does not distinguish capitals.
 func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
@@ -465,53 +470,53 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	for _, at := range folders {
 		distinct[strings.ToLower(at)] = true // some disks do not distinguish capitals
 		if path.Dir(at) != "date=1970-01-01" || len(path.Base(at)) > 255 || strings.ContainsAny(path.Base(at), `/\:`) {
-			t.Errorf("got the folder %q, want a safe name of the day 1970-01-01", at)
+			t.Errorf("the folder of a tenant is %q, want a folder in date=1970-01-01 with a name of at most 255 bytes without / \\ :", at)
 		}
 	}
 	if len(distinct) != len(names) {
-		t.Errorf("got %d folders, want %d", len(distinct), len(names))
+		t.Errorf("%d tenants have %d folders, regardless of capitals; want a folder each", len(names), len(distinct))
 	}
 }
 
-// held is a place whose write with the number waits, as that of a process that is paused.
-type held struct {
+// paused is a place of a process that is paused once, after left writes.
+type paused struct {
 	lake.Place
-	left int
-	meet func() // runs while the process is paused
+	left      int
+	meanwhile func() // runs while the process is paused
 }
 
-func (h *held) Put(ctx context.Context, name string, data []byte) error {
+func (h *paused) Put(ctx context.Context, name string, data []byte) error {
 	h.wait()
 	return h.Place.Put(ctx, name, data)
 }
 
-func (h *held) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (h *paused) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
 	h.wait()
 	return h.Place.Swap(ctx, name, version, data)
 }
 
-func (h *held) wait() {
+func (h *paused) wait() {
 	if h.left--; h.left == -1 {
-		h.meet()
+		h.meanwhile()
 	}
 }
 
-// A process that is paused before any write wakes after its successor has written the lake. Each id is in
-// the lake once, no forgotten sample returns, and the first process ends with an error.
-func TestEachSampleIsWrittenOnceWithAPausedPredecessor(t *testing.T) {
+// A process is paused before any write, and continues after a second process has written the lake. Each sample is in
+// the lake once, no deleted sample returns, and the first process ends with an error.
+func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
 		m, out := fleet(), files{}
-		paused := false
-		err := drain(t, m, &held{Place: out, left: writes, meet: func() {
-			paused = true
+		wasPaused := false
+		err := drain(t, m, &paused{Place: out, left: writes, meanwhile: func() {
+			wasPaused = true
 			before := out.ids(t)
 			for _, list := range m.streams {
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
 			}
-			m.claimed = "" // the claim has ended meanwhile
+			m.claimed = "" // the claim of the paused process has expired
 			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatal(err)
 			}
@@ -520,14 +525,14 @@ func TestEachSampleIsWrittenOnceWithAPausedPredecessor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}}, 5000)
-		if !paused {
+		if !wasPaused {
 			break
 		}
 		if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
-			t.Fatalf("paused at write %d: got ids %v, want %v", writes, got, want)
+			t.Fatalf("paused at write %d: the lake has the samples %v, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Fatalf("paused at write %d: got error %v, want one that names the other process", writes, err)
+			t.Fatalf("paused at write %d: the paused process returns the error %v, want an error that names another process", writes, err)
 		}
 	}
 }

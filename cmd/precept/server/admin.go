@@ -37,9 +37,9 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		}
 	}
 	s.effective.Store(s.cfg)
-	notes := s.cfg.DataDir
-	if s.options.Embedded {
-		notes = ""
+	dataDir := s.cfg.DataDir
+	if s.options.Embedded { // keeps its audit log in memory
+		dataDir = ""
 	}
 	v := s.services
 	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), outbox: outboxOf(s.cfg, v.backend)}
@@ -53,7 +53,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			Figures: s.figures, Health: health.read, Prices: s.prices, Ready: s.proxy.Ready,
 			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
 		},
-		Truth: s.options.Truth, DataDir: notes,
+		Truth: s.options.Truth, DataDir: dataDir,
 		Random: s.options.Tools.Random, Now: s.options.Tools.Now, Log: s.log,
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	return nil
 }
 
-// erased empties the caches of the dashboard after a deletion. Deletions begin after the setup.
+// erased empties the caches of the dashboard after a deletion. During the setup there is no dashboard yet.
 func (s *Server) erased() {
 	if s.admin != nil {
 		s.admin.Erased()

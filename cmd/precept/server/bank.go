@@ -13,7 +13,7 @@ import (
 	"precept/store/redis"
 )
 
-// BankLimit bounds a verb that talks to a bank.
+// BankLimit is the maximum time of one operation on the bank, the storage of the lessons with its rules for writing.
 const BankLimit = 10 * reachLimit
 
 // bankURL returns the address of the lessons in Redis, "" when the lessons are files in a directory.
@@ -28,7 +28,7 @@ func bankURL(cfg *configs.Config) (string, error) {
 		return cfg.StoreURL(), nil
 	}
 	return "", errors.New(
-		"lessons is the Redis of store.url, and store.url is a file; write redis://host:6379/0",
+		"lessons is redis://, which means the Redis of store.url, but store.url is a file; write redis://host:6379/0",
 	)
 }
 

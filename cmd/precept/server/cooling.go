@@ -10,7 +10,8 @@ import (
 	"precept/store/redis"
 )
 
-// lakeGroup is the consumer group whose samples may lose their exchanges.
+// lakeGroup is the consumer group of the lake, the files that precept export --follow writes. An old exchange is
+// deleted only if this group has read its samples.
 const lakeGroup = "lake"
 
 // The pause between two deletions of old exchanges is a tenth of learning.hot, within minCoolPause and
@@ -22,14 +23,14 @@ const (
 	releaseLimit = time.Second // maximum time to release the lease
 )
 
-// cooling deletes the exchanges that are older than learning.hot and whose samples are in a lake.
+// cooling is the worker that deletes the exchanges that are older than learning.hot and whose samples are in a lake.
 type cooling struct {
 	backend Backend
 	config  func() *configs.Config
 	now     func() time.Time
 	log     *slog.Logger
 	warned  bool
-	cooler  *redis.Cooler // has or had the lease; nil: released
+	cooler  *redis.Cooler // has or had the lease, with which one replica of the fleet deletes; nil: released
 }
 
 // run deletes old exchanges at intervals until the context ends. A changed learning.hot takes effect within
@@ -74,7 +75,7 @@ func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Du
 	case !ok:
 		x.warn("no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
 	case n > 0:
-		x.log.Info("exchanges older than learning.hot left Redis; their samples are in the lake", "exchanges", n)
+		x.log.Info("exchanges older than learning.hot were deleted from Redis; their samples are in the lake", "exchanges", n)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 	"precept/store"
 )
 
-// DistillStore is the store of the distiller.
+// DistillStore is the store of the distiller: the sessions to read, and the notes of the distiller.
 type DistillStore interface {
 	distill.Source
 	distill.Notes
@@ -46,7 +46,7 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 // Distiller makes a distiller for each run, so that no run inherits the state of an earlier run.
 type Distiller struct {
 	Options distill.Options
-	changed func() ([]string, bool) // tenants with new sessions since the last call; nil: not known
+	changed func() ([]string, bool) // tenants with newly closed sessions since the last call, false if the list is incomplete; nil: not known
 	readAll time.Time               // next run over all tenants
 }
 
@@ -98,17 +98,17 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}}, nil
 }
 
-// fileClaims holds the claims of an embedded store as locks of files next to the store. The lock of
-// a killed process ends with the process, so that the next distiller starts at once. One goroutine
-// uses a fileClaims at a time.
+// fileClaims holds the claims of a SQLite store as locks of files next to the store. A claim gives one distiller the
+// sole right to a tenant. The lock of a killed process ends with the process, so that the next distiller starts at
+// once. One goroutine uses a fileClaims at a time.
 type fileClaims struct {
 	distill.Notes
 	store string // path of the store
 	held  map[string]*os.File
 }
 
-// claimsOf returns the notes of a store with its kind of claims. Replicas on one Redis may run on several
-// machines, so that only a timeout ends the claim of a killed process; for SQLite, a file lock ends at once.
+// claimsOf returns the notes of a store. A Redis keeps the claims itself, with a timeout, because replicas may run on
+// several machines. For SQLite a file lock holds each claim, because the lock of a killed process ends at once.
 func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -239,8 +239,8 @@ func (d *Distiller) onceSafely(ctx context.Context) (sum distill.Summary, err er
 	return d.Once(ctx)
 }
 
-// runDistiller returns the worker that distils, and that ends the trials of proposals after each run.
-func runDistiller(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
+// distillerWorker returns the worker that distils, and that ends the trials of proposed lessons after each run.
+func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.Settled = true
 	d.Options.Failed = func(session string, err error) {

@@ -12,18 +12,17 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. The export holds at most a page of the store and the document that is
-// written next.
+// ExportJob is one export. The export has at most a page of the store and one document in memory.
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
 	Agent, Session string // filters: name of the agent, id of the session; "": no filter
 	Out            io.Writer
-	Seen           func() // called for each sample or session that is read; nil: not called
+	Seen           func() // called for each sample or session that is read, also if a filter excludes it; nil: not called
 	Records        int    // set by Write: JSON lines, or rows of a Parquet file
 }
 
-// Write writes the selection in one of the formats.
+// Write writes the selected samples or sessions: as parquet, mplp, experiment or preference, else as chat messages.
 func (x *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {

@@ -14,10 +14,11 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the minimum time between two reads of the account and of the store's counts.
+// accountEvery is the minimum time between two reads of the account (the counts of admitted requests by result) and of
+// the store's counts.
 const accountEvery = 5 * time.Second
 
-// health computes the health page.
+// health computes the health page. The page reads the account and the store's counts at most once in accountEvery.
 type health struct {
 	services *services
 	server   *Server
@@ -25,7 +26,7 @@ type health struct {
 	outbox   string // file of the durable queue; "": no queue
 
 	mu      sync.Mutex
-	at      time.Time // time at which account and stored were read
+	readAt  time.Time // time at which account and stored were read
 	account admin.Account
 	stored  admin.Stored
 }
@@ -62,50 +63,50 @@ func (h *health) read(ctx context.Context) admin.Health {
 	return page
 }
 
-// refresh computes the account and asks the store, at most once in accountEvery for all readers.
+// refresh returns the account and the store's counts, and reads both again if the last read is accountEvery old.
 func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := h.services.tools.Now(); h.at.IsZero() || now.Sub(h.at) >= accountEvery {
-		h.at, h.account = now, h.readAccount()
+	if now := h.services.tools.Now(); h.readAt.IsZero() || now.Sub(h.readAt) >= accountEvery {
+		h.readAt, h.account = now, h.readAccount()
 		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memoryReason}
 		h.askStore(ctx)
 	}
 	return h.account, h.stored
 }
 
-// readAccount reads the account of the data directory.
+// readAccount reads the account from the outbox, and sets Balanced to false if an admitted request has no result.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
-	books, ok := h.services.store.Account()
+	account, ok := h.services.store.Account()
 	if !ok {
 		a.Trouble = "without an outbox there is no account"
 		return a
 	}
-	a.Account = books
-	sum := books.Stored + books.Spooled + books.Incomplete
-	for _, n := range books.Dropped {
+	a.Account = account
+	sum := account.Stored + account.Spooled + account.Incomplete
+	for _, n := range account.Dropped {
 		sum += n
 	}
-	a.Balanced = sum == books.Admitted
+	a.Balanced = sum == account.Admitted
 	return a
 }
 
 // askStore asks the store for the numbers of its rows.
 func (h *health) askStore(ctx context.Context) {
-	open, ok := h.services.backend.(losses)
+	counts, ok := h.services.backend.(rowCounts)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	var err error
-	if h.stored.Counts, err = open.Stats(ctx); err == nil {
-		h.account.Unsampled, err = open.Unsampled(ctx)
+	if h.stored.Counts, err = counts.Stats(ctx); err == nil {
+		h.account.Unsampled, err = counts.Unsampled(ctx)
 	}
 	if err == nil {
-		_, h.account.SetAside, err = open.DeadLetters(ctx, 1)
+		_, h.account.SetAside, err = counts.DeadLetters(ctx, 1)
 	}
 	if err != nil {
 		h.stored.Trouble = err.Error()

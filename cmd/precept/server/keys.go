@@ -28,7 +28,8 @@ const (
 	saltName   = "salt"           // name of the salt among the values of a store
 )
 
-// metaStore stores a value under a name when the name has none, and returns the stored value.
+// metaStore is a store of named values. InitMeta stores a value unless the name has a value, and returns the stored
+// value.
 type metaStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
@@ -42,10 +43,10 @@ type keyPair struct {
 	Secret string `json:"tenant_secret"`
 }
 
-// keys are the key pair of a server, with the state of the agreement between replicas.
+// keys are the key pair of a server. With a store in Redis, all replicas use the pair in Redis.
 type keys struct {
 	pair  keyPair
-	known bool // true if the pair equals the pair in Redis, or if the store is not shared
+	known bool // false until Redis has confirmed a new pair; true for a copy of the pair in Redis and for a store that is not shared
 
 	fleet bool   // replicas share the keys, and a worker follows the keys
 	path  string // path of the copy in the data directory
@@ -71,7 +72,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 		}
 		stored, err := store.InitMeta(ctx, name, []byte(key))
 		if err != nil {
-			return nil, fmt.Errorf("keep the %s: %w", name, err)
+			return nil, fmt.Errorf("store the %s: %w", name, err)
 		}
 		*value = string(stored)
 	}
@@ -116,7 +117,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 				"error", err,
 			)
 		}
-		return k, nil //nolint:nilerr // the worker asks again; a start must not depend on Redis
+		return k, nil //nolint:nilerr // the worker of follow calls agree again; a start must not depend on Redis
 	}
 	k.writeCopy(log)
 	return k, nil
@@ -154,7 +155,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			}
 			changed, err := k.agree(ctx)
 			if err != nil || !changed {
-				continue // the recorder reports an unreachable Redis
+				continue // the writer of the store reports an unreachable Redis
 			}
 			k.writeCopy(log)
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {

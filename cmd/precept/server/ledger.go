@@ -21,10 +21,10 @@ const (
 	ledgerBatch = 100              // maximum number of proposals in one call of the bank
 )
 
-// followLedger returns a worker that offers the entries of the ledger file to the bank as lessons, at
-// the start and after each change of the file. The bank applies the rules for lessons that programs
-// write.
-func followLedger(cfg *configs.Config, lessons *library) func(context.Context) error {
+// ledgerWorker returns a worker that proposes the entries of the ledger file (ledger.file, an AGENT.md with the
+// failures of a project) to the bank as lessons, at the start and after each change of the file. The bank applies the
+// rules for lessons that programs write.
+func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerEvery)
 		defer ticker.Stop()
@@ -38,7 +38,7 @@ func followLedger(cfg *configs.Config, lessons *library) func(context.Context) e
 				lessons.failures.failed(label.StepLedger, err)
 			case first || sum != last || !retryAt.IsZero() && lessons.now().After(retryAt):
 				last, retryAt = sum, time.Time{}
-				left, err := offerLedger(ctx, cfg, lessons, text)
+				left, err := proposeEntries(ctx, cfg, lessons, text)
 				if err != nil && ctx.Err() == nil {
 					lessons.failures.failed(label.StepLedger, err)
 				}
@@ -55,9 +55,9 @@ func followLedger(cfg *configs.Config, lessons *library) func(context.Context) e
 	}
 }
 
-// offerLedger proposes the entries that the bank does not have. left reports that entries
+// proposeEntries proposes the entries that the bank does not have. left reports that entries
 // remain, because the bank accepts no more proposals for now.
-func offerLedger(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
+func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {
 		return false, nil

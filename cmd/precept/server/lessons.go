@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	indexLimit   = 10 * time.Second // time for writing the index
-	historyLimit = time.Minute      // time for one pass over the changes that no request made
-	historyEvery = 10 * time.Second // time between two passes
+	indexLimit   = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
+	historyLimit = time.Minute      // maximum time of one pass of keepHistory
+	historyEvery = 10 * time.Second // maximum time between two passes
 )
 
 // library holds the active lessons, and the bank through which lessons change.
@@ -44,18 +44,19 @@ type library struct {
 	place  bank.Place
 	writer *bank.Bank
 	parsed *lesson.Parsed                  // shared by writer and the watcher
-	counts func(slug string) lesson.Counts // set by countWith
+	counts func(slug string) lesson.Counts // successes and failures of a lesson, for the index; set by countWith
 
 	edited  chan struct{} // receives a value after a change of the directory; capacity 1
 	history history
 }
 
-// history is the state of the worker that writes the audit log of the lessons.
+// history is the state of keepHistory, the worker that writes the audit log of the lessons. A caution is a lesson that
+// is shown to the model as a warning; advice becomes a caution when its measured rewards are worse than without it.
 type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
 	book     *lesson.Book      // active book at the last pass
 	left     bool              // the last pass left edits for the next pass
-	cautions map[string]string // by slug, the text of each lesson that is a caution by its counts according to the audit log; nil: the log is not read yet
+	cautions map[string]string // the audit log's lessons that are cautions by their counts: content hash by slug; nil: the log is not read yet
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
@@ -72,7 +73,7 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 	return l
 }
 
-// open loads the lessons and returns the worker that watches them.
+// open loads the lessons and returns the worker that watches the lessons for changes.
 func (l *library) open(ctx context.Context) func(context.Context) error {
 	if l.redis != nil {
 		ctx, cancel := context.WithTimeout(ctx, reachLimit)
@@ -136,8 +137,8 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the index of the lesson directory after a person changed the lessons by hand. A
-// directory that cannot be written works without an index.
+// reindex writes the index of the lesson directory after a change of the directory. In a read-only directory the
+// lessons take effect without an index.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
 	defer cancel()

@@ -23,7 +23,8 @@ const (
 )
 
 // likeness compiles the book for matching by likeness in the background, so that no request waits for the
-// compilation. Until the first captured sessions are read, lessons match exactly.
+// compilation. By likeness, a lesson also matches words that resemble the lesson; the thresholds come from the words
+// of captured sessions (the traffic). Until the first captured sessions are read, lessons match exactly.
 type likeness struct {
 	lessons *library
 	backend any // an Evidence, or a backend in memory
@@ -56,8 +57,8 @@ func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, err
 	return traffic, nil
 }
 
-// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets the
-// sessions with the matcher's input; nil: not called.
+// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets each session with the
+// queries that the matcher would get; nil: not called.
 func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {

@@ -100,8 +100,8 @@ func (f *failures) panicked(step label.Step, value any) {
 		return
 	}
 	log := f.log
-	if at, ok := value.(store.RequestPanic); ok {
-		log, value = log.With("request", at.Request), at.Value
+	if p, ok := value.(store.RequestPanic); ok {
+		log, value = log.With("request", p.Request), p.Value
 	}
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
 }

@@ -13,8 +13,8 @@ import (
 	"precept/store"
 )
 
-// WatchStore registers the counters of the store.
-func WatchStore(reg prometheus.Registerer, s *store.Store) {
+// RegisterStore registers the counters of the store.
+func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	count := counters(reg)
 	t := &s.Tally
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
@@ -62,8 +62,8 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 
 const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
-// WatchBuild registers the version of the binary, as a series of the constant value 1.
-func WatchBuild(reg prometheus.Registerer) {
+// RegisterBuild registers the version of the binary, as a series of the constant value 1.
+func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_build_info", Help: "1; the labels have the version of the binary.",
@@ -71,8 +71,8 @@ func WatchBuild(reg prometheus.Registerer) {
 	}, func() float64 { return 1 })
 }
 
-// WatchLearning registers the counters of a learner.
-func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
+// RegisterLearning registers the counters of a learner.
+func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
 	count := counters(reg)
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
 	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
@@ -106,8 +106,8 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	})
 }
 
-// CountSpans registers the counters of spans, by outcome.
-func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
+// RegisterSpans registers the counters of sent and of dropped spans.
+func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "precept_spans_total", Help: "Spans of sampled turns, by result.",
@@ -116,14 +116,14 @@ func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	}
 }
 
-// counted is a cache that counts its look-ups.
-type counted interface {
+// countingCache is a cache that counts its look-ups.
+type countingCache interface {
 	Hits() int64
 	Misses() int64
 }
 
-// CountCache registers the look-ups of a cache.
-func CountCache(reg prometheus.Registerer, name string, c counted) {
+// RegisterCache registers the counters of a cache's look-ups.
+func RegisterCache(reg prometheus.Registerer, name string, c countingCache) {
 	for outcome, count := range map[string]func() int64{"hit": c.Hits, "miss": c.Misses} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "precept_cache_lookups_total", Help: "Look-ups in a cache, by cache and outcome.",

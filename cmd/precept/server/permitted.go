@@ -86,7 +86,8 @@ func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return late.Feedback(entries), nil
 }
 
-// late returns the later opt-outs of a session; nil: an exchange of the session is damaged.
+// late returns the opt-outs of a session that came after its content was stored; nil: an exchange of the session is
+// damaged.
 func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := p.optOut()
 	var list []sample.Exchange
@@ -104,7 +105,7 @@ func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.
 // samples returns a filter of samples. The filter removes words of feedback that may be about a turn that opted
 // out. The samples of a session follow each other, so the filter keeps the opt-outs of the last session.
 func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
-	var of session.Ref
+	var last session.Ref // session of late
 	var late *store.LateOptOut
 	return func(ctx context.Context, s *session.StoredSample) (bool, error) {
 		o := p.optOut()
@@ -114,12 +115,12 @@ func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (pe
 		if !o.HidesPaths() && !s.Sample.HasSessionWords() {
 			return true, nil
 		}
-		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); of != ref {
+		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); last != ref {
 			l, err := p.late(ctx, s.Tenant, s.ID)
 			if err != nil {
 				return false, err
 			}
-			late, of = l, ref
+			late, last = l, ref
 		}
 		return late != nil && late.Sample(&s.Sample), nil
 	}

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScanned is the maximum number of sessions in which rules files are searched.
+// maxScanned is the maximum number of sessions in which rules files (CLAUDE.md, AGENTS.md and the like) are searched.
 const maxScanned = 2000
 
 // ScanRules finds the rules files in the newest maxScanned captured sessions of a tenant.
@@ -41,7 +41,7 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 	return &scan, nil
 }
 
-// headOf returns the passages before the first answer of a session.
+// headOf returns the passages before the first answer of a session; nil if x is not the first exchange.
 func headOf(x *sample.Exchange) []wire.Passage {
 	if x.NewFrom != 0 {
 		return nil

@@ -22,11 +22,12 @@ import (
 	"precept/store/redis"
 )
 
-// Sections is the storage of the registered sections: a file in the folder of the lessons, or the Redis of
-// the lessons.
+// Sections is the storage of the registry, the list of the registered sections. A registered section is a section of a
+// rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the folder of the lessons, or
+// in the Redis of the lessons.
 type Sections struct {
 	path  string
-	fleet *redis.Bank // nil: the sections are in the file path
+	fleet *redis.Bank // the Redis of the lessons; nil: the registry is the file path
 	// unused are the paths where a registry in a file may be. Such a file has no effect if the registry is in Redis.
 	unused []string
 }
@@ -52,7 +53,7 @@ func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
 	return s
 }
 
-// LearnedSections returns the registered sections of a configuration, for a verb that reads the store.
+// LearnedSections returns the registry of a configuration, for a verb that reads the measurements in the store.
 func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
 	p, closePlace, err := t.OpenSections(cfg)
 	if err != nil {
@@ -122,7 +123,7 @@ type sections struct {
 	log      *slog.Logger
 	now      func() time.Time
 	place    *Sections
-	atOnce   func() int
+	atOnce   func() int // maximum number of sections that are measured at the same time
 	failures *failures
 	learner  *learn.Learner
 	proxy    *proxy.Proxy // set after the proxy is made
@@ -132,7 +133,7 @@ type sections struct {
 	text  []byte      // text of the registry in Redis from which list was read; nil: none
 }
 
-// open reads the registry. An unreadable registry measures nothing.
+// open reads the registry. With an unreadable registry, no section is measured.
 func (s *sections) open(ctx context.Context) {
 	for _, path := range s.place.unused {
 		if _, err := os.Stat(path); err == nil {
@@ -143,9 +144,9 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry again if the registry has changed. A registry that cannot be read leaves the
-// old sections in effect.
-func (s *sections) reload(ctx context.Context, since func(read, before *rules.Registry) *rules.Registry) {
+// reload reads the registry again if the registry has changed. adjust returns the registry that takes effect, from the
+// new registry and the registry before. If the registry cannot be read, the old sections stay in effect.
+func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.place.fleet != nil {
 		readChanged = s.readFleet
@@ -155,7 +156,7 @@ func (s *sections) reload(ctx context.Context, since func(read, before *rules.Re
 		s.failures.failed(label.StepRules, err)
 	}
 	if err == nil && read != nil {
-		s.list.Store(since(read, s.list.Load()))
+		s.list.Store(adjust(read, s.list.Load()))
 	}
 }
 
@@ -200,7 +201,7 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	return read.Delay(sectionsKnown), nil
 }
 
-// run follows the registry until the context ends.
+// run reads the changes of the registry and judges the measurements, until the context ends.
 func (s *sections) run(ctx context.Context) error {
 	ticker := time.NewTicker(sectionsPoll)
 	defer ticker.Stop()

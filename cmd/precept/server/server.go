@@ -48,7 +48,7 @@ type Tools struct {
 type Options struct {
 	Tools   Tools
 	Config  *configs.Config                               // effective from the start
-	Source  *Source                                       // where reloads read the configuration; nil: no reloads
+	Source  *Source                                       // source of the configuration for reloads; nil: no reloads
 	Console io.Writer                                     // receives the log, and the login link once
 	Truth   func(slug string) (float64, bool)             // the true effect of a lesson in the demo; nil elsewhere
 	Ready   func(data, admin string)                      // called once, when both listeners accept; nil: a log line instead

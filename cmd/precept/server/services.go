@@ -29,7 +29,7 @@ import (
 
 // Bounds of the dashboard's walks through stored sessions.
 const (
-	surveyTime     = 2 * time.Second // maximum time of a survey
+	surveyTime     = 2 * time.Second // maximum time of a survey (the counts of the page /breakdown)
 	surveySessions = 100_000         // maximum sessions of a survey
 	surveyDays     = 90              // maximum age of a session in any walk, in days
 	backtestTime   = 5 * time.Second // maximum time of a backtest
@@ -48,9 +48,9 @@ type services struct {
 	sections     *sections
 	similar      *likeness
 	proxy        *proxy.Proxy
-	nearby       nearby
+	nearby       nearby // cache of Nearest
 	learns       bool   // learning.enabled at the start
-	memoryReason string // reason why precept runs from memory; "": the store is durable
+	memoryReason string // reason for a store in memory; "": the store is durable
 }
 
 // Report implements admin.Reporter.
@@ -215,7 +215,7 @@ func (s *services) sessionsOf(slug string) *[2]int64 {
 }
 
 // errStopWalk ends a walk that has read enough sessions.
-var errStopWalk = errors.New("enough was seen")
+var errStopWalk = errors.New("enough sessions were read")
 
 // Survey implements admin.Surveyor. Survey reads the newest days first, until the time or the number
 // of sessions is used up.
@@ -263,7 +263,7 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 	return ScanRules(ctx, e, tenant, s.tools.Now())
 }
 
-// Nearest implements admin.Surveyor.
+// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session.
 func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Miss, error) {
 	list, err := s.archive.Shown(ctx, tenant, name)
 	if err != nil {
@@ -279,12 +279,11 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 }
 
 const (
-	nearestTime = 500 * time.Millisecond // time for the lessons near one session
-	maxNearby   = 64                     // sessions whose near lessons are kept
+	nearestTime = 500 * time.Millisecond // maximum time for the lessons of one session
+	maxNearby   = 64                     // maximum number of sessions in the cache
 )
 
-// nearby keeps the lessons near the sessions of the newest pages, because a page of an open session
-// reloads.
+// nearby caches the results of Nearest, because the page of an open session reloads.
 type nearby struct {
 	mu    sync.Mutex
 	found map[nearKey][]backtest.Miss
@@ -295,7 +294,7 @@ type nearKey struct {
 	exchanges                      int
 }
 
-// get returns the kept lessons of a key, or computes and keeps the lessons.
+// get returns the cached lessons of a key, or computes and caches the lessons.
 func (n *nearby) get(key nearKey, compute func() ([]backtest.Miss, error)) ([]backtest.Miss, error) {
 	n.mu.Lock()
 	list, ok := n.found[key]

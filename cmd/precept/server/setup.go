@@ -105,7 +105,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			clean.Close()
 			return nil
 		})
-		CountCache(registry, "clean_texts", clean)
+		RegisterCache(registry, "clean_texts", clean)
 		storeOptions.Content.CleanTexts = clean
 	}
 	if size := int64(cfg.Limits.ExchangesBytes); size > 0 {
@@ -117,7 +117,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			exchanges.Close()
 			return nil
 		})
-		CountCache(registry, "exchanges", exchanges)
+		RegisterCache(registry, "exchanges", exchanges)
 		storeOptions.Exchanges = exchanges
 	}
 	var meant *meaning.Matcher // set below; nil: no embeddings
@@ -129,8 +129,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return fmt.Errorf("open the store: %w", err)
 	}
 	closeStore = st.Close
-	WatchBuild(registry)
-	WatchStore(registry, st)
+	RegisterBuild(registry)
+	RegisterStore(registry, st)
 	s.work("recorder", st.Run)
 
 	// Make the learner. The learner stops after the recorder, so that the last exchanges count.
@@ -141,7 +141,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
 	}
-	WatchLearning(registry, &learner.Tally)
+	RegisterLearning(registry, &learner.Tally)
 	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Drained()) })
 	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
 
@@ -179,7 +179,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Follow the ledger file: its entries become proposals of lessons.
 	if cfg.Ledger.File != "" {
-		s.work("ledger follower", followLedger(cfg, lessons))
+		s.work("ledger follower", ledgerWorker(cfg, lessons))
 	}
 
 	// Make the tracer, where the configuration names a collector of spans.
@@ -188,7 +188,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		if tracer, err = newTracer(cfg, failures); err != nil {
 			return err
 		}
-		CountSpans(registry, tracer)
+		RegisterSpans(registry, tracer)
 		s.work("tracer", tracer.Run)
 	}
 
@@ -237,7 +237,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			return err
 		}
 		gate := &trialGate{log: log, lessons: lessons, learner: learner, proxy: s.proxy}
-		s.work("distiller", runDistiller(cfg, distiller, gate, failures))
+		s.work("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
 	// Make the services behind the admin pages, and the admin server, the handler of the admin

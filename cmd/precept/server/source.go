@@ -55,10 +55,9 @@ func (s *Source) empty() bool {
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch sends on changed when the content of the file differs from the last read content, including
-// a change between two SIGHUPs that was undone. Two reads in a row must agree, because a single
-// read may see a file that is being written; an unreadable file is being replaced. Load reads a
-// pipe, such as a shell's <(command), once.
+// watch sends on changed when the content of the file differs from the content that Load read last. Two reads in a row
+// must agree, because a single read may see a file that is being written. An unreadable file is skipped: it is being
+// replaced, or it is a pipe, such as a shell's <(command), which only Load reads, once.
 func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {

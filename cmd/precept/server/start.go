@@ -21,7 +21,7 @@ import (
 
 // serve starts the workers and both listeners, waits for the reason to stop, and stops the program.
 // The onStop stack gives the order of the stop: data listener, run.json, admin listener, workers,
-// then what setup opened.
+// then the resources that setup opened, the last one first.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
 	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
 	if !s.options.Embedded {
@@ -117,7 +117,7 @@ func (s *Server) waitForStop(
 	}
 }
 
-// announce writes the addresses, once, for people and for programs.
+// announce writes the addresses of both listeners, once, for people and for programs.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	debug.FreeOSMemory() // the start allocates memory for loading that no later step needs
 	if s.showsLinks {
@@ -129,18 +129,18 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	if s.options.Ready == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
 	}
-	file := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
+	run := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
 	if !s.options.Embedded {
 		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
 			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
-		if err := WriteRunFile(s.cfg.DataDir, file); err != nil {
+		if err := WriteRunFile(s.cfg.DataDir, run); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
 		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
 	}
 	if s.options.Addresses != nil {
-		if err := json.NewEncoder(s.options.Addresses).Encode(file); err != nil {
+		if err := json.NewEncoder(s.options.Addresses).Encode(run); err != nil {
 			s.log.Warn("the addresses cannot be written to standard output", "error", err)
 		}
 	}
@@ -186,8 +186,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the URL under which this machine reaches a listener: loopback for a listener on
-// every address.
+// localURL returns the URL at which this machine reaches a listener. A listener on all addresses gets a loopback URL.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

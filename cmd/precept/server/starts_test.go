@@ -72,7 +72,7 @@ func TestEveryWorkerStartsAndStops(t *testing.T) {
 	}
 	wantGoroutines(t, source, always)
 	wantGoroutines(t, source, map[string]int{
-		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".followLedger.": 1, ".runDistiller.": 1,
+		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".ledgerWorker.": 1, ".distillerWorker.": 1,
 		"(*Source).watch.": 1,
 	})
 	t.Run("with Redis", func(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *Server) stop() error {
 	return errs
 }
 
-// countRequests counts the requests in flight.
+// countRequests wraps a handler so that the requests in flight are counted.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
@@ -45,9 +45,9 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 	})
 }
 
-// drain ends the data listener. drain accepts requests for limits.drain_delay, so that balancers
-// read /readyz before connections are refused, and then lets streams end for limits.drain_timeout. A
-// second signal ends both waits. cut reports that some streams did not end.
+// drain closes the data listener. drain accepts requests for limits.drain_delay, so that load balancers read the 503 of
+// /readyz before connections are refused, and then waits up to limits.drain_timeout for the end of streams. A second
+// signal ends both waits. cut reports that some streams did not end.
 func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))

@@ -37,12 +37,12 @@ type Backend interface {
 // Evidence is a store for readers of sessions, exchanges and samples.
 type Evidence interface {
 	Walker
-	losses
+	rowCounts
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// WholeEvidence is an Evidence with the content that opted out, and with the rows that say so.
+// WholeEvidence is an Evidence that includes the content that opted out, and the rows that record the opt-outs.
 type WholeEvidence interface {
 	Evidence
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -54,8 +54,9 @@ type Walker interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// losses reports the results of the stored exchanges.
-type losses interface {
+// rowCounts counts the rows of a store, the sessions and exchanges that learning skips after a panic (dead letters),
+// and the exchanges without a sample.
+type rowCounts interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
@@ -103,8 +104,8 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns the id of a store, which is a hash of the store's salt. A store that no server has used gets
-// its salt.
+// StoreID returns the id of a store, which is a hash of the store's salt. If no server has used the store, StoreID
+// writes a new salt to the store.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
 	keeper, ok := db.(interface {
 		metaStore
@@ -154,8 +155,8 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 // opened is the backend of a server.
 type opened struct {
 	backend Backend
-	notice  string // reason why precept runs from memory; "": the backend is durable
-	absent  bool   // the backend cannot be used at the start
+	notice  string // reason for a backend in memory; "": the backend is durable
+	absent  bool   // the backend does not answer, or stores nothing
 }
 
 // openBackend opens the backend of a server. unwritable is the error of a data directory that cannot
@@ -212,14 +213,15 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.absent = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // this line is the only line of the minute
+		f.logLimit.allow(label.StepStore) // the next line on the unavailable store comes in a minute at the earliest
 	} else if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
 	return o, nil
 }
 
-// warnLayout logs a store that needs a migration, and sessions that an older release wrote beside the shards.
+// warnLayout logs that a store in Redis needs the migration to shards (the parts of a store, each in one slot of a Redis
+// cluster), or that an older release has written sessions outside of the shards.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -233,7 +235,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// shared returns the backend in the role T when replicas share the backend, nil otherwise.
+// shared returns the backend as the interface T if replicas share the backend (Redis), else nil.
 func shared[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -241,7 +243,7 @@ func shared[T any](backend any) (role T) {
 	return role
 }
 
-// StoreOptions returns the options of a store, without the functions that report failures.
+// StoreOptions returns the options of a store. The caller sets the hooks, which report failures.
 func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
@@ -315,7 +317,7 @@ func IsLocked(dataDir string) bool {
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// Unwritable returns why an existing data directory cannot be written; nil: it can.
+// Unwritable returns the reason why an existing data directory cannot be written; nil: the directory is writable.
 func Unwritable(dataDir string) error {
 	if err := tryLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err

@@ -13,9 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// trials writes one line for every coin: for a session with a matching lesson, whether the session
-// was control; for a pick, whether the pick was withheld; for a control session, every lesson that
-// matched.
+// trials writes one line for each coin: for a session with a matching lesson, whether the session is a control
+// session; for a pick, whether the pick was withheld. A control session also has one line for each matching lesson.
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
@@ -38,8 +37,8 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	})
 }
 
-// assignmentOf returns the assignment of a session that the counters use. The assignment is frozen
-// when the session closes.
+// assignmentOf returns the assignment of a session (its coins and picks): the assignment that was frozen when the
+// session closed and that the counters use, else the present one.
 func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -55,7 +54,7 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	return &record.Assignment, nil
 }
 
-// runOf returns the name of a run, "" for a session.
+// runOf returns the name of the run if the row is a run; "" if the row is a session.
 func runOf(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name
@@ -114,7 +113,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	return out
 }
 
-// outcomesOf returns the outcomes of a pick, none before the closing of the session.
+// outcomesOf returns the measured outcomes after a pick. Before the closing of the session there are none.
 func outcomesOf(w *trial.Watch) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {

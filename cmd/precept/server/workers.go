@@ -24,9 +24,8 @@ func (s *Server) work(name string, run func(context.Context) error) {
 	s.workers = append(s.workers, worker{name, run})
 }
 
-// keepRunning runs a worker until its context ends or the worker fails. A worker guards its own
-// steps; a panic between two steps restarts the worker and never ends the program that agents
-// depend on.
+// keepRunning runs a worker until its context ends or the worker returns an error. After a panic the worker restarts,
+// because the requests of agents depend on this process.
 func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	for {
 		err, panicked := s.attempt(ctx, w)
