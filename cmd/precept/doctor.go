@@ -83,7 +83,7 @@ func (inv *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Count all exchanges by result (stored, waiting, dropped), and show the content of the store",
+		Short: "Count all exchanges by result (stored, waiting, dropped), and the rows of the store",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
