@@ -127,13 +127,13 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 		return err
 	}
 	if f.stats {
-		return writeJSON(inv.out, exported{f.output, "stats", 1})
+		return writeJSON(inv.out, exportAnswer{f.output, "stats", 1})
 	}
-	return writeJSON(inv.out, exported{f.output, f.format, x.Records})
+	return writeJSON(inv.out, exportAnswer{f.output, f.format, x.Records})
 }
 
-// exported is the answer of `precept export --output FILE --json`.
-type exported struct {
+// exportAnswer is the answer of `precept export --output FILE --json`.
+type exportAnswer struct {
 	Output  string `json:"output"`
 	Format  string `json:"format"`
 	Records int    `json:"records"` // JSON lines, or rows of a Parquet file

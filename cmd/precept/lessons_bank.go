@@ -35,8 +35,8 @@ func readBook(
 	return b.List(ctx)
 }
 
-// pushed is the answer of lessons push --json.
-type pushed struct {
+// pushAnswer is the answer of lessons push --json.
+type pushAnswer struct {
 	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
 	Changes []lesson.Event `json:"changes"`
 }
@@ -75,7 +75,7 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
 		}
 		return reply(inv.out,
-			asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)},
+			asJSON, pushAnswer{len(texts), append([]lesson.Event{}, changed...)},
 			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
 		)
 	})

@@ -13,8 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// linted is the answer of lessons lint --json.
-type linted struct {
+// lintAnswer is the answer of lessons lint --json.
+type lintAnswer struct {
 	OK       bool             `json:"ok"` // no errors; warnings may remain
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
@@ -48,7 +48,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
 		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.Secrets}
-		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
+		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !noBacktest && !storeless(cfg) {
 			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
@@ -76,7 +76,7 @@ func warnOfFaults(console io.Writer, files int) {
 }
 
 // printLint prints one line for each finding.
-func printLint(out io.Writer, l linted) {
+func printLint(out io.Writer, l lintAnswer) {
 	for _, p := range l.Broken {
 		fmt.Fprintln(out, report.Printable(p.Error()))
 	}

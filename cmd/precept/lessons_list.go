@@ -31,7 +31,7 @@ func (inv *invocation) lessonsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List prints the lessons of the bank with their states. ! marks a lesson that contradicts " +
+		Long: "List prints the lessons of the bank (the configured lessons) with their states. ! marks a lesson that contradicts " +
 			"another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
 			"wait for approval. --archived lists the archived lessons instead.",
 		Args: arguments(cobra.NoArgs),

@@ -42,7 +42,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 			"would fire, with excerpts. With --judge, the model of distill.judge proposes phrases as " +
 			"well; the judge reads the lesson and at most 40 of the sentences, redacted. --accept adds " +
 			"phrases to the keywords of the lesson; an approved lesson is then quarantined until " +
-			"`precept lessons approve SLUG`. The verb needs 200 captured sessions.",
+			"`precept lessons approve SLUG`. Phrases needs 200 captured sessions.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; proposals of near misses also by number: 1,3")
@@ -162,8 +162,8 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases to the answer: the number of a proposal, or a phrase, with its
-// backtest.
+// accept adds the accepted phrases to the answer. A name is the number of a proposal or a phrase; a new phrase becomes
+// a proposal with the number of sessions in which the phrase would fire.
 func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")

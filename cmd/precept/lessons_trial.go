@@ -32,7 +32,7 @@ type trialFlags struct {
 // planned reports whether the trial ends with one planned evaluation.
 func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
 
-// check refuses flags that contradict each other.
+// check returns an error for flags that are out of range or contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
 	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
@@ -63,9 +63,10 @@ func (inv *invocation) lessonsTrial() *cobra.Command {
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
 		Long: short + ". A running server applies the change within two seconds.\n\n" +
-			"With --picks or --detect the trial is planned: the trial ends after this number of rewarded picks with one " +
-			"evaluation. The interval of a planned evaluation is about 0.65 as wide as the interval that is valid at " +
-			"any time. The verb prints the cost before the start; on a terminal, --yes is required.",
+			"A pick is the selection of the lesson for a session, in which the lesson is then injected or, by a random " +
+			"decision, withheld. With --picks or --detect the trial is planned: the trial ends after this number of picks " +
+			"in sessions with a reward, with one evaluation. The interval of a planned evaluation is about 0.65 as wide " +
+			"as the interval that is valid at any time. Trial prints the cost before the start; on a terminal, --yes is required.",
 	}
 	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of the picks that are withheld")
 	c.Flags().Float64Var(
@@ -147,7 +148,7 @@ func (inv *invocation) planTrial(
 		return err
 	}
 	if isTerminal(inv.out) && !f.yes {
-		return errors.New("the trial was not started; add --yes to start it")
+		return errors.New("the trial was not started; add --yes to start the trial")
 	}
 	return inv.beginTrial(ctx, cfg, slug, f)
 }

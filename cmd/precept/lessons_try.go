@@ -18,8 +18,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is the number of bytes of a text that are read, equal to the bytes of a body that the
-// proxy inspects by default.
+// maxTry is the maximum size of a text in bytes, which is the default of limits.inspect_bytes.
 const maxTry = 8 << 20
 
 // tryFlags holds the parts of a request except its text.
@@ -45,7 +44,7 @@ type suggestedLesson struct {
 	Threshold float64  `json:"threshold"`
 	Sentence  string   `json:"sentence"`
 	Words     []string `json:"words"`    // words of the sentence that the lesson shares
-	Injected  bool     `json:"injected"` // match.like is on, and the lesson asks for likeness
+	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
 // tryAnswer is the answer of lessons try.

@@ -88,7 +88,7 @@ func (f *draftFlags) add(c *cobra.Command) {
 		&f.counter, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
 	)
 	c.Flags().StringVar(
-		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a caution",
+		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a caution, a warning to the model",
 	)
 	c.Flags().StringVar(&f.category, "category", "", "subfolder")
 	c.Flags().StringSliceVar(
@@ -288,7 +288,7 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 	return out, problems, nil
 }
 
-// maxForeign bounds a file of JSON lines.
+// maxForeign is the maximum size in bytes of a file that lessons import reads.
 const maxForeign = 1 << 30
 
 // isExport reports whether a text is the output of `lessons export`: no LESSON.md begins with {.
@@ -296,8 +296,7 @@ func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts adds the texts of JSON lines to out. An unreadable line is a problem of this line
-// alone.
+// exportedTexts adds the texts of JSON lines to out. Each unreadable line becomes a problem.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {

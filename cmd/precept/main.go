@@ -1,8 +1,8 @@
 // Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
 // experience.
 //
-// Each file holds one verb. Only this package makes the clock, the random source, the logger and the
-// store, reads the environment and receives signals.
+// A verb is a subcommand such as precept serve; most files hold one verb. Only this package makes the clock, the random
+// source, the logger and the store, reads the environment and receives signals.
 //
 // Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
 // faulty configuration; 3 stopped, and streams were cut at the end of limits.drain_timeout or at a
@@ -43,7 +43,7 @@ type invocation struct {
 	env      func(string) (string, bool)
 	envNames []string // names of all environment variables
 	tools    server.Tools
-	names    []configs.Name // keys of the configuration, once a verb has asked for them; all verbs share them
+	names    []configs.Name // keys of the configuration, which all verbs share; nil until a verb needs the keys
 }
 
 func main() { os.Exit(run()) }
@@ -180,7 +180,7 @@ func checkTopics(root *cobra.Command) {
 	}
 }
 
-// version prints the version that the build wrote into the binary.
+// version returns the verb that prints the version of the binary.
 func version(out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

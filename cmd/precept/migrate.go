@@ -28,9 +28,10 @@ func (inv *invocation) migrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Move a store in Redis of an earlier release to shards",
-		Long: "Migrate moves a store in Redis that was created by a release without shards to 256 shards, " +
-			"while replicas serve. Before, all replicas must run this release: a replica of an earlier " +
-			"release would write into the old keys unnoticed.\n\nThe sessions are copied, then the changed " +
+		Long: "Migrate moves a store in Redis that was created by a release without shards to 256 shards (parts " +
+			"that a Redis cluster can place on different nodes), while replicas serve. First let all replicas run " +
+			"this release: the data that a replica of an earlier release writes into the old keys is not read.\n\n" +
+			"The sessions are copied, then the changed " +
 			"sessions again. At the end the writes of all replicas wait in their outboxes for a moment, and " +
 			"all replicas continue in the shards. The old keys are deleted a minute later. Redis needs " +
 			"memory for both copies. Run migrate again after a failure, on any machine: nothing is lost, " +
@@ -48,7 +49,7 @@ func (inv *invocation) migrate() *cobra.Command {
 // runMigrate migrates the configured store and prints the result.
 func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
-		return misuse(errors.New("the store is not in Redis; an embedded store is migrated by its first start"))
+		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at its first start with a new release"))
 	}
 	opened, err := inv.tools.OpenWhole(ctx, cfg)
 	if err != nil {

@@ -51,18 +51,18 @@ func openOffline(
 			return nil, err
 		}
 	}
-	be, err := tools.OpenStore(ctx, cfg, sqlite.Options{})
+	backend, err := tools.OpenStore(ctx, cfg, sqlite.Options{})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options, err := tools.StoreOptions(cfg, be)
+	options, err := tools.StoreOptions(cfg, backend)
 	if !locksDir {
 		options.Queue.Path = ""
 	}
 	if err != nil {
-		return nil, errors.Join(err, be.Close(), lock.Close())
+		return nil, errors.Join(err, backend.Close(), lock.Close())
 	}
-	return startOffline(ctx, be, options, lock)
+	return startOffline(ctx, backend, options, lock)
 }
 
 // storeless reports whether the configured store does not exist yet.
@@ -81,7 +81,7 @@ func missingStore(cfg *configs.Config) error {
 
 // startOffline runs a store until stop is called.
 func startOffline(
-	ctx context.Context, be server.Backend, options store.Options, lock io.Closer,
+	ctx context.Context, backend server.Backend, options store.Options, lock io.Closer,
 ) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
@@ -94,12 +94,12 @@ func startOffline(
 	options.Hooks.Panicked = func(step label.Step, value any) { options.Hooks.Failed(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
-		return nil, errors.Join(err, be.Close(), lock.Close())
+		return nil, errors.Join(err, backend.Close(), lock.Close())
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(running) }()
-	return &offline{Store: s, backend: be, stop: func() error {
+	return &offline{Store: s, backend: backend, stop: func() error {
 		cancel()
 		err := errors.Join(<-ended, s.Close(), lock.Close())
 		mu.Lock()

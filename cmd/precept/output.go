@@ -50,7 +50,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
-// continuationIndent is the indent of columns that do not fit in their row, and of wrapped lines.
+// continuationIndent is the indent of cells that do not fit in their row, and of wrapped lines.
 const continuationIndent = 4
 
 // columns returns the width of output for people.
@@ -118,8 +118,7 @@ func wrapped(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// table writes rows in columns; the first row is the heading. Columns that do not fit follow below
-// their row.
+// table writes rows in columns; the first row is the heading. Cells without room in their row follow below the row.
 func table(out io.Writer, rows [][]string, columns int) error {
 	inRow := len(rows[0])
 	for ; inRow > 1; inRow-- {

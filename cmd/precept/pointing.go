@@ -23,10 +23,10 @@ type pointing struct {
 	session string // session of all agents of the command; "": each agent has its own sessions
 	args    []string
 	env     map[string]string // environment of the agent
-	home    string
-	work    string
-	temp    string // made on demand; the caller removes the folder
-	notes   io.Writer
+	home    string            // home directory of the user
+	work    string            // working directory
+	temp    string            // folder for edited copies, made on demand; the caller removes the folder
+	notes   io.Writer         // receives messages to the user
 }
 
 // base returns the base URL with the names of run, session and agent. The URL also names the upstream
@@ -119,8 +119,8 @@ func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect returns the address that replaces a configured address, with /v1 where the configured
-// address has /v1.
+// redirect returns precept's address in the place of the base URL of a setting, with /v1 if the base URL has /v1. For a
+// base URL that is not an upstream of precept, redirect prints a note and returns false.
 func (p *pointing) redirect(setting, base string) (string, bool) {
 	upstream, ok := p.upstreamOf(base)
 	if !ok {

@@ -51,7 +51,7 @@ func (p *pointing) codex() error {
 	return nil
 }
 
-// opencode points opencode at precept by a variable: settings of the variable override settings of files.
+// opencode points opencode at precept by OPENCODE_CONFIG_CONTENT, whose settings override the settings of files.
 func (p *pointing) opencode() error {
 	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
@@ -83,7 +83,7 @@ func (p *pointing) opencode() error {
 	return nil
 }
 
-// opencodeFiles returns the settings files that opencode reads, the weakest first.
+// opencodeFiles returns the settings files that opencode reads, in the order of rising priority.
 func (p *pointing) opencodeFiles() []string {
 	config := cmp.Or(p.env["XDG_CONFIG_HOME"], filepath.Join(p.home, ".config"))
 	var above []string
@@ -111,7 +111,7 @@ func (p *pointing) pi() error {
 	if err := os.MkdirAll(source, 0o700); err != nil {
 		return err
 	}
-	dir, err := p.copyOf(source, "models.json")
+	dir, err := p.linkFolder(source, "models.json")
 	if err != nil {
 		return fmt.Errorf("copy pi's settings: %w", err)
 	}
@@ -164,7 +164,7 @@ func (p *pointing) continueCLI() error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		fmt.Fprintf(p.notes, "precept: %s does not exist; the settings of Continue are unchanged\n", file)
-		return nil //nolint:nilerr // its assistant may come from elsewhere
+		return nil //nolint:nilerr // Continue may get its settings from another place
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {
 		m := apiBase.FindStringSubmatch(line)
@@ -196,8 +196,8 @@ func (p *pointing) tempDir() (string, error) {
 	return dir, err
 }
 
-// copyOf makes a folder with links to all files of another folder except one.
-func (p *pointing) copyOf(source, except string) (string, error) {
+// linkFolder makes a folder with links to all files of another folder except one.
+func (p *pointing) linkFolder(source, except string) (string, error) {
 	dir, err := p.tempDir()
 	if err != nil {
 		return "", err

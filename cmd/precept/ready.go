@@ -28,15 +28,15 @@ type readiness struct {
 	answers bool // a server answered
 }
 
-// readyVerb asks a running server whether the server accepts requests: the health check of an image
-// without a shell.
+// readyVerb returns the verb that asks a running server whether the server accepts requests: the health check of an
+// image without a shell.
 func (inv *invocation) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
 		Short: "Report whether the running server accepts requests, for health checks",
-		Long: "Ready asks /readyz of the server that runs on the data directory. Without a run.json in " +
-			"the data directory, ready asks the address of the key listen. Exit code 0: the server " +
+		Long: "Ready asks /readyz of the server that runs on the data directory. Without run.json (the " +
+			"addresses of the server) in the data directory, ready asks the address of the key listen. Exit code 0: the server " +
 			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
 			"seconds.",
 		Args: arguments(cobra.NoArgs),

@@ -12,13 +12,13 @@ import (
 	"precept/inject/ledger"
 )
 
-// ledgerFlags select the ledger.
+// ledgerFlags select the ledger, the file AGENT.md with the failures of a project.
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.file, "ledger-file", "",
-		"ledger (PRECEPT_LEDGER_FILE; default: AGENT.md in the working directory)",
+		"file for the entries (PRECEPT_LEDGER_FILE; default: AGENT.md in the working directory)",
 	)
 }
 
@@ -38,7 +38,7 @@ func (inv *invocation) record() *cobra.Command {
 		Short: "Append a failure and its lesson to AGENT.md",
 		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md. Record creates a missing file or section and keeps all other content. " +
 			"A failure (file and error summary) is recorded once. With --json, record reads the entry from standard input and prints the result as JSON; " +
-			"docs/contracts/record.schema.json describes both. If the ledger cannot be written, record tries again after 100 ms, then writes the entry to " +
+			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
 			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -53,7 +53,7 @@ func (inv *invocation) record() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := ledgerFlag.open(inv)
-		if err := entry(inv.in, c, &e, asJSON); err != nil {
+		if err := readEntry(inv.in, c, &e, asJSON); err != nil {
 			if traceErr := l.TraceRefused(err); traceErr != nil {
 				fmt.Fprintln(inv.err, "precept:", traceErr)
 			}
@@ -64,8 +64,8 @@ func (inv *invocation) record() *cobra.Command {
 	return c
 }
 
-// entry reads the entry from the flags or from standard input, and refuses an incomplete entry.
-func entry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
+// readEntry checks the entry of the flags, or reads the entry from standard input. An incomplete entry is an error.
+func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf(

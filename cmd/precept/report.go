@@ -54,8 +54,8 @@ func (inv *invocation) report() *cobra.Command {
 			"permits; docs/EXPERIMENT.md lists the verdicts. effect: the change of the reward of a " +
 			"session by the lesson, in points of 100, with a 95% interval that is valid however often " +
 			"you read the report; on a wide terminal also as a drawing. with/out: the number of " +
-			"sessions with the lesson, and the number of sessions in which a coin withheld the " +
-			"lesson; in the first row, treated sessions and control sessions. ! and the indented " +
+			"sessions with the lesson, and the number of sessions in which a random decision withheld the " +
+			"lesson; in the first row, treated sessions and control sessions (without any lesson). ! and the indented " +
 			"lines below a row qualify the row; --explain shows the derivation of a row.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -66,7 +66,7 @@ func (inv *invocation) report() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
-	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.parseWhatIf)
+	c.Flags().Func("what-if", "project for another share of withheld lessons: epsilon=0.1", f.parseWhatIf)
 	c.Flags().StringVar(
 		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
@@ -156,7 +156,7 @@ func readReport(
 	}
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
-		book = lesson.NewBook(nil) // the evidence of lessons without a file still counts
+		book = lesson.NewBook(nil) // the report also has the measurements of lessons without a file
 	}
 	sections, err := tools.LearnedSections(ctx, cfg)
 	if err != nil {

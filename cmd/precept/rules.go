@@ -40,7 +40,7 @@ func (inv *invocation) rulesScan() *cobra.Command {
 		Use:   "scan",
 		Short: "List the rules files in captured sessions, with the tokens of each section",
 		Long: "Scan reads the newest captured sessions and finds rules files by the frames that the agents write around the files. " +
-			"A section is a heading with its content, or a bullet at the left margin. tokens: estimate for one request, four bytes each. " +
+			"A section is a heading with its content, or a bullet at the left margin. tokens: estimate for one request, four bytes for each token. " +
 			"Every request repeats the file, so a session costs more. forbids: a word by which the section forbids something; such a section needs --force.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -96,7 +96,7 @@ func printScan(out io.Writer, answer *scanAnswer) error {
 	return nil
 }
 
-// tabbed returns a writer that aligns columns, and the function that writes them.
+// tabbed returns a writer that aligns columns, and the function that writes the columns to out.
 func tabbed(out io.Writer) (columns io.Writer, flush func() error) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	return t, t.Flush

@@ -19,7 +19,7 @@ func (inv *invocation) rulesList() *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the registered sections, and why a section needed --force",
+		Short: "List the sections that are registered for measurement, with their states and sessions",
 		Args:  arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)

@@ -48,9 +48,9 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "measure FILE",
 		Short: "Cut sections of a rules file out of a share of the sessions, and measure them",
-		Long: "Measure registers sections of a rules file by the hash of their text. precept cuts a registered section out of all requests of a session if the coin of the " +
-			"session says so, and compares the sessions with and without the section. An edited section is another arm: register the edited section again. " +
-			"Without --section, the verb registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
+		Long: "Measure registers sections of a rules file by the hash of their text. By a random decision for each session, precept cuts a registered section out of all requests of the session, " +
+			"and compares the sessions with and without the section. The measurement of an edited section starts at zero: register the edited section again. " +
+			"Without --section, measure registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
 			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
 			"The header Precept-Rules: off exempts a request.",
 		Args:    arguments(cobra.ExactArgs(1)),
@@ -184,7 +184,7 @@ func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rul
 		return p
 	}
 	if r.Forbids != "" && !f.force {
-		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure it all the same", r.Forbids)
+		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure the section", r.Forbids)
 	}
 	for i := range list {
 		o := &list[i]
@@ -198,12 +198,12 @@ func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rul
 			return "is registered already"
 		}
 		if o.Slug() == r.Slug() && o.Path != "" && o.Path != r.Path {
-			return fmt.Sprintf("has the name of a registered section of %s; stop that one first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
+			return fmt.Sprintf("has the name of a registered section of %s; stop that section first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
 		}
 		for k := range all {
 			other := &all[k]
 			if other != s && rules.Hash(text[other.Start:other.End]) == o.Hash && other.Start < s.End && s.Start < other.End {
-				return fmt.Sprintf("overlaps with the registered section %q; stop that one first: precept rules stop %s --section %q", o.Section, o.File, o.Section)
+				return fmt.Sprintf("overlaps with the registered section %q; stop that section first: precept rules stop %s --section %q", o.Section, o.File, o.Section)
 			}
 		}
 	}

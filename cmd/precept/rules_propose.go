@@ -38,7 +38,7 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 	var force, asJSON bool
 	c := &cobra.Command{
 		Use:   "propose FILE",
-		Short: "Print the file without the sections that earn nothing, as a diff",
+		Short: "Print a diff that removes the sections without a use from the file",
 		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
 			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The interval of a planned measurement (--picks, --detect) counts as soon as its sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
 			"the file is never changed in place. Sections that forbid something stay without --force.",
@@ -284,7 +284,7 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
 			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(inv.env)})
-			if len(keywords) == 0 { // the keywords are from the text by intention
+			if len(keywords) == 0 { // the keywords were taken from the text of the section
 				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
 			}
 			printFindings(inv.err, r.Findings)

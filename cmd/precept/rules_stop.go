@@ -37,7 +37,7 @@ func (inv *invocation) rulesStop() *cobra.Command {
 		}
 		var stopped []string
 		err = place.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
-			stopped = nil // of an earlier call
+			stopped = nil // Update may call the function again
 			for i := range list {
 				s := &list[i]
 				chosen := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })

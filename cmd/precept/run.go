@@ -97,7 +97,7 @@ func (inv *invocation) runAgent(
 			}()
 		}
 	} else if err == nil && !alive(ctx, base) {
-		err = fmt.Errorf("precept at %s does not answer; start it, or leave out --url", base)
+		err = fmt.Errorf("precept at %s does not answer; start the server, or omit --url", base)
 	} else if err == nil {
 		fmt.Fprintln(inv.err, "precept: server", base)
 	}
@@ -159,7 +159,7 @@ func cannotRun(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// pointing returns the names and the address for the agent's process.
+// pointing returns the description of the agent's process, with a generated name of the run if no name is given.
 func (inv *invocation) pointing(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*pointing, error) {
@@ -240,7 +240,7 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 }
 
 // startServer starts a server in this process, which runs until stop is called after the agent's end. The
-// server uses free ports, leaves signals to the agent, and writes no run.json, so that no other run uses it.
+// server uses free ports, handles no signals, and writes no run.json, so that no other run uses the server.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()
@@ -250,7 +250,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	if dir := server.UserDataDir(inv.env); !flags.dataPlaceIsSet(inv) && !server.HoldsData(own.DataDir) && dir != "" {
-		own.DataDir = dir // never another program's ./data in a repository
+		own.DataDir = dir // ./data of a repository may belong to another program
 	}
 	if err := server.MakeDataDir(own.DataDir); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)

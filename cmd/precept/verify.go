@@ -17,11 +17,9 @@ import (
 	"precept/inject/ledger"
 )
 
-// Bounds of a verification: the start and the end of an output are read, and a run makes a limited
-// number of entries.
 const (
-	maxOutput   = 16 << 20
-	maxFailures = 1000
+	maxOutput   = 16 << 20 // maximum number of bytes of an output that are read: half from the start, half from the end
+	maxFailures = 1000     // maximum number of failures of one command that are recorded
 )
 
 // verifyAnswer is the answer of verify --json.
@@ -81,14 +79,14 @@ func (inv *invocation) verify() *cobra.Command {
 // verifyCommand runs the command and reads the failures in its output.
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
 	capture := &headAndTail{half: maxOutput / 2}
-	run := child{
+	command := child{
 		args: args, in: inv.in, out: io.MultiWriter(inv.out, capture),
 		err: io.MultiWriter(inv.err, capture),
 	}
 	if toStderr {
-		run.out = run.err
+		command.out = command.err
 	}
-	o := run.run()
+	o := command.run()
 	if o.failed != nil {
 		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.failed)}
 	}
@@ -189,9 +187,9 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail keeps the first and the last written bytes.
+// headAndTail keeps the first half and the last half written bytes.
 type headAndTail struct {
-	half int
+	half int        // maximum number of bytes of each part
 	mu   sync.Mutex // standard output and standard error come from two goroutines
 	head []byte
 	tail []byte

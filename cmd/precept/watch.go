@@ -25,17 +25,17 @@ type watchFlags struct {
 	asJSON       bool
 }
 
-// watch shows a session's turns as they come.
+// watch returns the verb that prints the turns of a session as the turns are stored.
 func (inv *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
 		Short: "Follow a session: its turns, with the inserted and the withheld lessons",
 		Long: "Watch asks the running server of the data directory for a session, and prints each turn " +
-			"some seconds after the end of the turn: messages and calls, inserted blocks, lessons " +
-			"that a coin withheld, loops, errors and tokens. Watch ends when the session closes, and " +
-			"prints the reward; Ctrl-C ends watch earlier.\n\nA session has three names: the name of " +
-			"its client, the name of precept (the header Precept-Session), and its id. --latest " +
+			"some seconds after the end of the turn: messages and calls, inserted lessons, lessons " +
+			"that a random decision withheld, loops, errors and tokens. Watch ends when the session closes, and " +
+			"prints the reward; Ctrl-C ends watch earlier.\n\nA session has three names: the name that its client sent, " +
+			"the name in precept's response header Precept-Session, and its id. --latest " +
 			"selects the session that began last. Watch uses colours on a terminal, unless NO_COLOR " +
 			"is set.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -81,14 +81,14 @@ func repeat(
 	}
 }
 
-// following is the state of `precept watch` for one session.
+// following is the state of `precept watch`, which prints the turns of one session.
 type following struct {
 	invocation *invocation
 	cfg        *configs.Config
 	flags      *watchFlags
 	page       page
-	name       string
-	next       int
+	name       string          // name or id of the session; "" until --latest finds a session
+	next       int             // number of exchanges of the last answer
 	printed    map[string]bool // exchanges that were printed
 	hasHead    bool            // the head of the session was printed
 	waitShown  bool            // the wait for the session was printed
@@ -151,8 +151,8 @@ func (x *following) newest(ctx context.Context) error {
 	return err
 }
 
-// ask reads the session from the end of the last answer, and some turns before: a retry follows its
-// first attempt, and the session may have continued since.
+// ask reads the exchanges after the last answer, and the five exchanges before: the retry of a turn is listed next to
+// its first attempt, also if later turns are printed already.
 func (x *following) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}

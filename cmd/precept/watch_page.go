@@ -20,7 +20,7 @@ type page struct {
 	colour bool
 }
 
-// shownLines is the number of lines of a text that are printed.
+// shownLines is the maximum number of lines of a text that are printed.
 const shownLines = 12
 
 // page returns the format of the terminal; without colours with NO_COLOR or without a terminal.

@@ -28,7 +28,7 @@ func readClaude(path string) ([]Conversation, error, error) {
 	}
 	var main, side []json.RawMessage
 	id := ""
-	broken, err := eachLine(path, func(e entry) {
+	skipped, err := eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" || e.IsMeta || len(e.Message) == 0 {
 			return
 		}
@@ -49,7 +49,7 @@ func readClaude(path string) ([]Conversation, error, error) {
 	if len(main) == 0 {
 		main, id = side, nameOf(path)
 	}
-	return nonEmpty(Conversation{ID: id, Messages: main}), broken, err
+	return nonEmpty(Conversation{ID: id, Messages: main}), skipped, err
 }
 
 func codexPlaces(e Env) []string {
@@ -69,7 +69,7 @@ func readCodex(path string) ([]Conversation, error, error) {
 	}
 	var items []json.RawMessage
 	id := nameOf(path)
-	broken, err := eachLine(path, func(line json.RawMessage) {
+	skipped, err := eachLine(path, func(line json.RawMessage) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil {
 			return
@@ -92,7 +92,7 @@ func readCodex(path string) ([]Conversation, error, error) {
 			items = append(items, item)
 		}
 	})
-	return nonEmpty(Conversation{ID: id, Input: items}), broken, err
+	return nonEmpty(Conversation{ID: id, Input: items}), skipped, err
 }
 
 func qwenPlaces(e Env) []string {
@@ -127,7 +127,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 		} `json:"message"`
 	}
 	var list []json.RawMessage
-	broken, err := eachLine(path, func(e entry) {
+	skipped, err := eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" && e.Type != "tool_result" {
 			return
 		}
@@ -154,7 +154,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
 		}
 	})
-	return nonEmpty(Conversation{ID: nameOf(path), Messages: list}), broken, err
+	return nonEmpty(Conversation{ID: nameOf(path), Messages: list}), skipped, err
 }
 
 // clinePlaces returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo

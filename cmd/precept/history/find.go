@@ -20,11 +20,11 @@ type Client struct {
 	Name string // as in --from
 	// places returns glob patterns of the history files, the most specific setting first.
 	places func(e Env) []string
-	// read returns the conversations of one file. broken names the entries that were skipped.
-	read func(path string) (list []Conversation, broken, err error)
+	// read returns the conversations of one file. skipped names the unreadable entries.
+	read func(path string) (list []Conversation, skipped, err error)
 }
 
-// Env is the machine that is searched.
+// Env describes the machine on which histories are searched.
 type Env struct {
 	Home string                   // home directory of the user
 	Work string                   // working directory
@@ -116,12 +116,12 @@ func glob(pattern string) ([]string, error) {
 	return found, err
 }
 
-// maxFile bounds a history file, in bytes.
+// maxFile is the maximum size of a history file, in bytes.
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.Read. broken lists the
+// Open returns the conversations of a history file as JSON lines for detect.Read. skipped lists the
 // entries that could not be read.
-func (c Client) Open(path string) (r io.Reader, broken, err error) {
+func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -129,7 +129,7 @@ func (c Client) Open(path string) (r io.Reader, broken, err error) {
 	if info.Size() > maxFile {
 		return nil, nil, fmt.Errorf("the file has %d MiB, more than the %d MiB that are read; split the file", info.Size()>>20, maxFile>>20)
 	}
-	list, broken, err := c.read(path)
+	list, skipped, err := c.read(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,12 +148,12 @@ func (c Client) Open(path string) (r io.Reader, broken, err error) {
 		out.Write(text)
 		out.WriteByte('\n')
 	}
-	return &out, broken, nil
+	return &out, skipped, nil
 }
 
-// eachLine decodes each JSON line of a file into a T, and calls fn. broken names the lines that are
+// eachLine decodes each JSON line of a file into a T, and calls fn. skipped names the lines that are
 // not JSON objects.
-func eachLine[T any](path string, fn func(T)) (broken, err error) {
+func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	f, err := os.Open(path) //nolint:gosec // the user names the client
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func eachLine[T any](path string, fn func(T)) (broken, err error) {
 	}
 }
 
-// faults are the skipped entries of a file: the first maxFaults in words, the others as a number.
+// faults are the skipped entries of a file: a message for each of the first maxFaults, and the number of the others.
 type faults struct {
 	list []string
 	more int

@@ -50,14 +50,14 @@ func readOpencode(path string) ([]Conversation, error, error) {
 	return readOpencodeFiles(path)
 }
 
-func readOpencodeDB(path string) (all []Conversation, broken, err error) {
+func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var faults faults
-	defer func() { broken = faults.err() }()
+	defer func() { skipped = faults.err() }()
 	var order []string
 	messages := map[string]*opencodeMessage{}
 	sessions := map[string][]*opencodeMessage{}
@@ -95,15 +95,15 @@ func readOpencodeDB(path string) (all []Conversation, broken, err error) {
 	for _, id := range order {
 		all = append(all, nonEmpty(Conversation{ID: id, Messages: opencodeList(sessions[id])})...)
 	}
-	return all, broken, err
+	return all, skipped, err
 }
 
 // readOpencodeFiles reads a session from its JSON files: storage/message/SESSION/*.json and
 // storage/part/MESSAGE/*.json.
-func readOpencodeFiles(path string) (all []Conversation, broken, err error) {
+func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	id := nameOf(path)
-	list, broken, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
+	list, skipped, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,15 +114,15 @@ func readOpencodeFiles(path string) (all []Conversation, broken, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		m.parts, broken = parts, errors.Join(broken, faults)
+		m.parts, skipped = parts, errors.Join(skipped, faults)
 		messages = append(messages, m)
 	}
-	return nonEmpty(Conversation{ID: id, Messages: opencodeList(messages)}), broken, nil
+	return nonEmpty(Conversation{ID: id, Messages: opencodeList(messages)}), skipped, nil
 }
 
 // readFiles decodes the JSON files of a directory in the order of their names, which begin with the
 // time of creation.
-func readFiles[T any](dir string) (list []T, broken, err error) {
+func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)
 	for _, name := range names {
@@ -132,12 +132,12 @@ func readFiles[T any](dir string) (list []T, broken, err error) {
 		}
 		var v T
 		if json.Unmarshal(raw, &v) != nil {
-			broken = errors.Join(broken, errors.New(filepath.Base(name)+" was skipped: the file is not JSON"))
+			skipped = errors.Join(skipped, errors.New(filepath.Base(name)+" was skipped: the file is not JSON"))
 			continue
 		}
 		list = append(list, v)
 	}
-	return list, broken, err
+	return list, skipped, err
 }
 
 // opencodeList returns messages in the form of chat completions.

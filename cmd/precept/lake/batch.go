@@ -21,8 +21,8 @@ import (
 // Bounds of the window of sample ids that are not written again. A store delivers a sample a second time
 // after Redis has lost its newest data, or when a session continues, in both cases soon after the first time.
 const (
-	windowIDs   = 1 << 18
-	windowFiles = 1000
+	windowIDs   = 1 << 18 // maximum number of ids in the window
+	windowFiles = 1000    // maximum number of files from which a start reads the ids
 )
 
 // rowSize is the memory of a row without its long texts, in bytes.

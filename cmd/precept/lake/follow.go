@@ -1,6 +1,6 @@
-// Package lake drains the samples of a store into Parquet files that are partitioned by date and
+// Package lake writes the samples of a store into a lake: Parquet files that are partitioned by date and
 // tenant, in a directory or in a bucket of S3. A sample id is written once, also after a crash of the
-// process at any point.
+// process at any point. To drain a store is to write all samples that the lake does not have.
 package lake
 
 import (
@@ -28,8 +28,8 @@ const (
 // Options configure a Follower.
 type Options struct {
 	Source   Source
-	Shared   Group // nil: this process is the only reader of the store's positions
-	Group    string
+	Shared   Group   // positions and lease of the group in a store that processes share; nil: the store is not shared
+	Group    string  // name of the consumer group
 	Owner    string  // name of the process; processes that exclude each other by LockPath may share a name
 	Writer   Process // this process
 	Store    string  // id of the store; "": not known
@@ -127,7 +127,7 @@ func (f *Follower) save(ctx context.Context, next *state) error {
 	return nil
 }
 
-// errFenced is the error of a process after another process has replaced the state.
+// errFenced reports that another process has replaced the state since this process read the state.
 var errFenced = errors.New("another process has taken over the writing")
 
 // refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack

@@ -118,11 +118,11 @@ func (d directory) Swap(ctx context.Context, name, version string, data []byte) 
 	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// removeDrafts deletes the drafts of files that a killed process left. No other process may write these files.
+// removeDrafts deletes the drafts (temporary files) that a killed process left. No other process may write the files.
 func (d directory) removeDrafts(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))
-		for _, start := range []string{".", ".."} { // the draft of Swap, and the draft of this draft
+		for _, start := range []string{".", ".."} { // the temporary file of Swap, and that of Put for the first
 			drafts, _ := filepath.Glob(globName(folder) + start + globName(base) + ".*")
 			for _, f := range drafts {
 				_ = os.Remove(f)

@@ -19,8 +19,8 @@ type Source interface {
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 
-// Group is the part of a shared store that keeps the positions of a consumer group, for other
-// programs.
+// Group is the part of a shared store that keeps the positions of consumer groups. Other programs read there which
+// samples the lake has.
 type Group interface {
 	// SampleGroups returns the streams with samples that a group has acknowledged.
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)

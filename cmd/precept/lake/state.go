@@ -18,9 +18,9 @@ const (
 	stateVersion = 1
 )
 
-// state is the progress of a lake. The file is replaced twice in each commit: with the planned batch
-// before the first file, and without after the last file. After a crash in between, the batch is
-// built again from the same positions and written to the same names.
+// state is the progress of a lake. Each commit replaces the file of the state twice: with the planned batch before the
+// first Parquet file, and without the planned batch after the last one. After a crash in between, the batch is built
+// again from the same positions, and written to the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has
