@@ -88,7 +88,7 @@ type following struct {
 	flags      *watchFlags
 	page       page
 	name       string          // name or id of the session; "" until --latest finds a session
-	next       int             // number of exchanges of the last answer
+	next       int             // number of exchanges that were read
 	printed    map[string]bool // exchanges that were printed
 	hasHead    bool            // the head of the session was printed
 	waitShown  bool            // the wait for the session was printed

@@ -189,7 +189,7 @@ func TestCircleWritesAnActiveHarmfulLesson(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 || book.Len() != 1 {
-		t.Fatalf("got %d lessons, problems %+v, error %v, want one lesson without problems", book.Len(), problems, err)
+		t.Fatalf("the directory has %d lessons, problems %+v, error %v, want one lesson without problems", book.Len(), problems, err)
 	}
 	if l, ok := book.Get(demo.CircleHarm); !ok || l.State != lesson.Active {
 		t.Errorf("the lessons are %+v, want the lesson %s in the state %q", book.Lessons(), demo.CircleHarm, lesson.Active)

@@ -16,8 +16,8 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials of the automatic gate. With distill.gate: auto, this gate starts a trial of each proposed
-// lesson without a person.
+// trialGate ends the trials of the automatic gate. With distill.gate: auto, this gate starts trials of proposed lessons
+// without a person.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library

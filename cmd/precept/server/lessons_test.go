@@ -91,14 +91,14 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		t.Errorf("approve with a path in the place of the slug: got status %d, want 404", status)
 	}
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
-		t.Fatalf("approve: status %d, want 200", status)
+		t.Fatalf("the approval of the lesson got status %d, want 200", status)
 	}
 	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
 	if m.newSessionGets(l, "other", "a zebra", "Use grep first.") {
 		t.Error("a session of another agent got the lesson")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
-		t.Fatalf("retire: status %d, want 200", status)
+		t.Fatalf("the retirement of the lesson got status %d, want 200", status)
 	}
 	eventually(t, "a session without the lesson after the retirement", func() bool { return !m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
 	if err := l.stopAndWait(); err != nil {
