@@ -39,7 +39,7 @@ func (inv *invocation) runCircle(ctx context.Context, f demoFlags) error {
 	})
 }
 
-// circle is one run of `precept demo --circle`, which follows one lesson from the first failures to its measured effect.
+// circle is one run of `precept demo --circle`, which follows a lesson from the first failures to its measured effect.
 type circle struct {
 	invocation *invocation
 	results    io.Writer // standard output

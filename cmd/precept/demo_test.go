@@ -42,8 +42,8 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table shows the true effects next to the measured effects. From 90 columns on, it has the numbers of sessions with
-// and without the lesson (in/out). A proven effect whose interval contains 0 adds a note about verdicts.
+// The table shows the true effects next to the measured effects. From 90 columns on, it has the sessions with and
+// without the lesson (in/out). A proven effect whose interval contains 0 adds a note about verdicts.
 func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {

@@ -65,8 +65,8 @@ func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
 	}
 }
 
-// A section is removed if the upper limit of its interval is below the margin. A section with a prohibition ("never") is
-// removed only with force.
+// A section is removed if the upper limit of its interval is below the margin. A section with a prohibition ("never")
+// is removed only with force.
 func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report

@@ -83,8 +83,8 @@ func (m *memory) Claim(_ context.Context, _, owner string, _ time.Time, _ time.D
 
 func (m *memory) Unclaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// files is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait for the
-// disk.
+// files is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait for
+// the disk.
 type files map[string][]byte
 
 func (f files) String() string { return "files" }

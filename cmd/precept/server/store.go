@@ -220,8 +220,8 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	return o, nil
 }
 
-// warnLayout logs that a store in Redis needs the migration to shards (the parts of a store, each in one slot of a Redis
-// cluster), or that an older release has written sessions outside of the shards.
+// warnLayout logs that a store in Redis needs the migration to shards (the parts of a store, each in one slot of a
+// Redis cluster), or that an older release has written sessions outside of the shards.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
