@@ -84,11 +84,9 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	case "question":
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))
-	case "unknown-answer", "choice", "own-wish", "about-answer":
+	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
 	case "offer":
-		return fmt.Sprint(p.readTurn("the small one instead", "the small one instead", "The sizes are here: "+text+"?"))
-	case "proposal":
 		return fmt.Sprint(p.readTurn("no, i'd rather have two", "no, i'd rather have two", text))
 	case "claim":
 		return fmt.Sprint(p.readTurn("still red", "still red", text))

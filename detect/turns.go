@@ -2,6 +2,8 @@ package detect
 
 import (
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Feeling is the opinion of a person about the answer before the turn.
@@ -46,6 +48,9 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 		return Opinion{Feeling: Neutral, Rule: "task"}
 	}
 	feeling, rule := p.sentiment(words, previous)
+	if demandRules[rule] && p.answersQuestion(words, previous) {
+		return Opinion{Feeling: Neutral, Rule: "choice"}
+	}
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
@@ -86,11 +91,31 @@ func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
 		name, _, closed := strings.Cut(first[1:], ">")
-		return closed && strings.ContainsAny(name, "_-") && !strings.ContainsAny(name, " /=") && strings.HasSuffix(words, "</"+name+">")
+		return closed && name != "" && !strings.ContainsAny(name, " /=") && strings.HasSuffix(words, "</"+name+">")
+	}
+	if returnsValue(words) || hasHarnessHeader(words) || strings.Contains(first, " validation error") {
+		return true
 	}
 	r := shellResult{phrases: p}
 	first = strings.TrimSpace(first)
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
+}
+
+// returnsValue reports whether a text is a JSON value behind a short name: "Tool get_weather returned: {...}".
+func returnsValue(words string) bool {
+	const maxName = 80
+	name, value, ok := strings.Cut(words, ":")
+	value = strings.TrimSpace(value)
+	return ok && len(name) <= maxName && value != "" && (value[0] == '{' || value[0] == '[') && gjson.Valid(value)
+}
+
+// hasHarnessHeader reports whether a text begins with the name of its author or step in brackets: "[auto] Turn 3".
+// Front ends put pasted images, files and texts of a person in brackets, too.
+func hasHarnessHeader(words string) bool {
+	const maxHeader = 60
+	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
+	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !strings.ContainsAny(header, "#.\n\"{") &&
+		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
 // sentiment reads the words in the order of certainty: a pasted failure, plain disapproval, thanks
@@ -114,8 +139,6 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "still"
 	case pauses(opening, turn):
 		return Neutral, "pause"
-	case p.proposes(previous) && p.chooses(opening, turn), p.offersChoice(previous) && p.choosesAnother(opening, turn):
-		return Neutral, "choice"
 	case turn.hasPhrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):
@@ -123,8 +146,6 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 			return Thanks, "no-more"
 		}
 		return Neutral, "no-more"
-	case asksQuestion(previous) && startsWord(opening, p.lists["choice"]...):
-		return Neutral, "choice"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
 		if p.asksAnother(turn) || turn.hasPhrase(p.lists["wish"]...) {
 			return Correction, "no-but"
@@ -156,27 +177,32 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// chooses reports whether a turn that answers a question states a wish or a fact, even if the turn begins
-// with "no". Words about the agent or about its answer are an opinion, not a choice.
-func (p *phrases) chooses(opening string, turn *personText) bool {
-	if turn.hasPhrase(p.lists["about-answer"]...) {
-		return false
-	}
-	rest := opening
-	if word, after, ok := strings.Cut(opening, " "); ok && startsWord(strings.TrimRight(word, ",.!"), "no", "nope", "actually") {
-		rest = strings.TrimLeft(after, " ,.!")
-	}
-	return startsWord(rest, p.lists["own-wish"]...)
+// demandRules are the rules of a "no" and of a demand for another way.
+//
+//nolint:gochecknoglobals // immutable
+var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
+
+// answersQuestion reports whether a turn after a question or an offer says nothing about the agent or about its work. A
+// "no" or another wish is then an answer, not a demand for other work.
+func (p *phrases) answersQuestion(words, previous string) bool {
+	own, _ := p.ownWords(words)
+	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
+	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
-// proposes reports whether the agent ended with a question or a proposal.
-func (p *phrases) proposes(previous string) bool {
-	return asksQuestion(previous) || hasPhrase(strings.ToLower(tail(previous)), p.lists["proposal"]...)
+// endsInQuestion reports whether the end of the agent's text has a question mark at the end of a word.
+func endsInQuestion(previous string) bool {
+	end := strings.TrimRight(tail(previous), " \n*_\"'")
+	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
-// offersChoice reports whether the agent ended with a question that offers several things.
-func (p *phrases) offersChoice(previous string) bool {
-	return asksQuestion(previous) && hasPhrase(strings.ToLower(tail(previous)), p.lists["offer"]...)
+// endsInOffer reports whether the last sentence of the agent offers a thing.
+func (p *phrases) endsInOffer(previous string) bool {
+	sentence := strings.ToLower(strings.TrimRight(tail(previous), " \n.!"))
+	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
+		sentence = strings.TrimLeft(sentence[i+1:], " \n")
+	}
+	return hasPhrase(sentence, p.lists["offer"]...)
 }
 
 // claimsDone reports whether the agent began with a report of its work.
@@ -211,17 +237,6 @@ func replaces(turn *personText) bool {
 func pauses(opening string, turn *personText) bool {
 	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
-}
-
-// choosesAnother reports whether a turn after an offer takes another thing, or one of the things: "the blue one
-// instead", "no, economy". Words about the agent or about its answer are an opinion, and so is an order not to
-// do a thing.
-func (p *phrases) choosesAnother(opening string, turn *personText) bool {
-	if turn.hasPhrase(p.lists["about-answer"]...) || turn.hasPhrase("you", "your", "wrong", "incorrect", "never") && !startsWord(opening, "can you", "could you") {
-		return false
-	}
-	return p.asksAnother(turn) || begins(opening, p.lists["no"], p.lists["not-a-no"]) && !p.declines(opening, "") ||
-		startsWord(opening, "let's go with", "i don't want", "i don't need", "i won't", "neither")
 }
 
 // declines reports whether a "no" at the start of a turn only answers the agent's question: the person
