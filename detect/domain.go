@@ -3,6 +3,7 @@ package detect
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Tools of a domain answer in words. A tool that returns texts (a translation) or records (a film, an exam)
@@ -14,7 +15,7 @@ import (
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
-	case c.nameMatches("text"):
+	case c.nameMatches("text"), c.asksAbout(text):
 	case !c.returnsRecords():
 		return hasPrefixOf(low, c.phrases.lists["word-class"])
 	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
@@ -28,6 +29,14 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
+// asksAbout reports whether the question in the call names an error code at the start of the answer: "ENOENT".
+func (c *toolCall) asksAbout(text string) bool {
+	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
+	first, _, _ := strings.Cut(text, " ")
+	first = strings.Trim(first, ":.,")
+	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
+}
+
 // returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
 // A tool that deletes or changes records acts.
 func (c *toolCall) returnsRecords() bool {
@@ -39,14 +48,17 @@ const maxClause = 300
 
 // domainFails returns the rule of a short answer in words that reports a failure of the call.
 func (c *toolCall) domainFails(text string) string {
-	acts := c.changesState()
+	acts, whole := c.changesState(), text
 	if acts { // the offer of another date follows in a further paragraph
 		text, _, _ = strings.Cut(text, "\n\n")
+	}
+	if c.purpose == purposeOther && acts && len(whole) <= 2*maxClause && strings.Count(whole, "\n") <= 2 && !strings.Contains(whole, "|") && !c.nameMatches("text") && c.refusesByRule(whole) {
+		return "not-done"
 	}
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
 	}
-	low := withoutQuotes(fold(withoutSigns(plain(text))))
+	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plain(text)))))
 	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
 	if slices.ContainsFunc(sentences, c.namesNone) {
 		return "no-such"
@@ -69,9 +81,105 @@ func (c *toolCall) domainFails(text string) string {
 	return ""
 }
 
+// refusesByRule reports whether the answer of a tool that acts names a limit or a refusal in any sentence, and no
+// sentence confirms the action: "Refunds are only possible within 30 days."
+func (c *toolCall) refusesByRule(text string) bool {
+	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plain(text)))))
+	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
+	return limited && !c.confirms(low)
+}
+
+// withoutHarmlessNo removes the negations of a success: "no further action is required".
+func (p *phrases) withoutHarmlessNo(low string) string {
+	for _, no := range p.lists["harmless-no"] {
+		low = strings.ReplaceAll(low, no, "")
+	}
+	return low
+}
+
+// confirms reports whether an answer says that the action of the tool was done: "Booked", "has been sent".
+func (c *toolCall) confirms(low string) bool {
+	if hasPhrase(low, "already", "nothing") {
+		return false
+	}
+	if hasPhrase(low, c.phrases.lists["confirms"]...) {
+		return true
+	}
+	before := ""
+	for word := range strings.FieldsFuncSeq(low, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if before != "be" && before != "not" && before != "only" && (c.isDone(word) || c.phrases.inList("participle", word)) {
+			return true
+		}
+		before = word
+	}
+	return false
+}
+
+// isDone reports whether a word is the past participle of a verb in the name of the tool.
+func (c *toolCall) isDone(word string) bool {
+	return slices.ContainsFunc(c.words, func(verb string) bool {
+		stem := strings.TrimRight(verb, "ey")
+		return c.phrases.inList("verb changes", verb) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
+			(strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "id") || word == verb && strings.HasSuffix(verb, "set")) && len(word) <= len(verb)+4
+	})
+}
+
+// fieldsFail returns the rule of a JSON answer that reports by a flag or a status that the tool did nothing
+// ({"created": false}, {"status": "REJECTED"}), or that the thing that the tool looks up does not exist
+// ({"product": null}).
+func (c *toolCall) fieldsFail(v lenientValue) string {
+	const maxFields = 10
+	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
+		return ""
+	}
+	if !c.changesState() {
+		if c.looksUp() && c.namesNothing(v) {
+			return "no-such"
+		}
+		return ""
+	}
+	refused := false
+	for i, k := range v.keys {
+		key, value := strings.ToLower(k), &v.vals[i]
+		switch {
+		case value.kind == boolValue && value.yes && (c.isDone(key) || c.phrases.inList("outcome-flag", key)):
+			return ""
+		case value.kind == boolValue && !value.yes:
+			refused = refused || c.isDone(key) || c.phrases.inList("outcome-flag", key)
+		case value.kind == stringValue && c.phrases.isKey("outcome", key):
+			refused = refused || c.refusesAs(value.text())
+		}
+	}
+	if refused {
+		return "not-done"
+	}
+	return ""
+}
+
+// refusesAs reports whether a status says that nothing was done: "NOT_APPROVED". For a tool that rejects claims,
+// "rejected" is a success.
+func (c *toolCall) refusesAs(status string) bool {
+	const maxStatus = 40
+	low := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(status))
+	return len(low) <= maxStatus && hasPhrase(low, c.phrases.lists["refused"]...) && !c.isDone(low)
+}
+
+// namesNothing reports whether an answer says in a field that the thing does not exist: {"found": false},
+// {"product": null} of get_product.
+func (c *toolCall) namesNothing(v lenientValue) bool {
+	for i, k := range v.keys {
+		key, value := strings.ToLower(k), &v.vals[i]
+		if value.kind == boolValue && !value.yes && (key == "found" || key == "exists") ||
+			value.kind == noValue && slices.Contains(c.words, key) {
+			return true
+		}
+	}
+	return false
+}
+
 // looksUp reports whether a tool returns one thing. A tool that searches or lists may find nothing.
 func (c *toolCall) looksUp() bool {
-	return c.has("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.has("search", "list")
+	return c.has("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.has("search", "list") || c.has("by") && c.has("id")
 }
 
 // reportsNotDone reports whether the first clause of an answer says that nothing was done.
@@ -87,7 +195,7 @@ func (c *toolCall) reportsNotDone(clause string) bool {
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
 		// For a tool that rejects claims, "Claim rejected" is a success.
 		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		return !named && hasPhrase(clause, word)
+		return !named && !c.isDone(word) && hasPhrase(clause, word)
 	})
 }
 
@@ -116,7 +224,8 @@ func (c *toolCall) namesNone(sentence string) bool {
 			// "No orders for today" of a search is an answer.
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
-			return lead != "no " && c.hasArgument(strings.TrimSpace(rest))
+			name, _, _ := strings.Cut(rest, " ")
+			return c.hasArgument(name) || lead != "no " && c.hasArgument(strings.TrimSpace(rest))
 		}
 	}
 	return false

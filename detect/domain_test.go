@@ -35,10 +35,38 @@ func TestAnswersOfToolsOfADomain(t *testing.T) {
 		{"activate_badge", "You don't need a badge for this door.", detect.OK},
 		{"reserve_desk", "No problem, desk 4B is yours.", detect.OK},
 		{"reserve_desk", "No desk is free at this hour.", detect.Error},
+		{"reserve_desk", "Desks can only be kept until noon.", detect.Error},
+		{"reserve_desk", "Thanks for asking. Guests may use desks on Fridays only.", detect.Error},
+		{"reserve_desk", "Desk 4B is reserved. It can only be kept until noon.", detect.OK},
+		{"reserve_desk", "Your request was sent. No further action is needed.", detect.OK},
+		{"cancel_desk", "Desk 4B was already cancelled in May.", detect.Error},
+		{"deny_desk", "Desk 4B was denied. The guest was informed.", detect.OK},
+		{"reset_badge", "Badge reset. The old badge will not open the door.", detect.OK},
+		{"cambiar_mesa", "La mesa no se puede cambiar.", detect.Error},
+		{"reserve_desk", `{"status":"REJECTED","reason":"FULL"}`, detect.Error},
+		{"reserve_desk", `{"id":4,"reserved":false}`, detect.Error},
+		{"reserve_desk", `{"id":4,"reserved":true,"approved":false}`, detect.OK},
+		{"reject_desk", `{"id":4,"status":"rejected"}`, detect.OK},
+		{"get_desk", `{"id":4,"status":"rejected"}`, detect.OK},
+		{"get_desk", `{"desk":null}`, detect.Error},
+		{"get_desk", `{"found":false}`, detect.Error},
+		{"get_desk", `{"desk":4,"guest":null}`, detect.OK},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
 			t.Errorf("%s: %q is %s (%s), want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
 		}
+	}
+}
+
+// The answer to a question about an error code is content.
+func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
+	t.Parallel()
+	const text = "EPERM: operation not permitted. The process lacks a right."
+	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
+		t.Errorf("an answer about EPERM is %s (%s), want %s", got.Outcome, got.Rule, detect.OK)
+	}
+	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
+		t.Errorf("a failure with EPERM is %s (%s), want %s", got.Outcome, got.Rule, detect.Error)
 	}
 }
 

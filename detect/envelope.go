@@ -73,6 +73,9 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if known.onlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
+	if rule := call.fieldsFail(v); rule != "" {
+		return Judgement{Outcome: Error, Rule: "json:" + rule}, true
+	}
 	if judgement, ok := wrappedJudgement(v, call, depth); ok {
 		return judgement, true
 	}

@@ -86,6 +86,15 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(words, words, text))
 	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
+	case "limit", "limit-anywhere", "confirms", "participle", "harmless-no":
+		call := p.analyseCall("book_tour", "{}")
+		return fmt.Sprint(p.classify(&call, text, 0))
+	case "refused":
+		call := p.analyseCall("book_tour", "{}")
+		return fmt.Sprint(p.classify(&call, `{"status":"`+text+`"}`, 0))
+	case "outcome-flag":
+		call := p.analyseCall("book_tour", "{}")
+		return fmt.Sprint(p.classify(&call, `{"`+text+`":false}`, 0))
 	case "offer":
 		return fmt.Sprint(p.readTurn("no, i'd rather have two", "no, i'd rather have two", text))
 	case "claim":
@@ -125,6 +134,9 @@ func knows(p *phrases, class, phrase, text string) string {
 		return describeCall("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
+		if class == "key outcome" {
+			return describeCall("book_tour", "{}", text)
+		}
 		if class == "key budget" {
 			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys("budget", call.args.keys))
 		}
