@@ -2,8 +2,6 @@ package detect
 
 import (
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // Feeling is the opinion of a person about the answer before the turn.
@@ -106,7 +104,11 @@ func returnsValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")
 	value = strings.TrimSpace(value)
-	return ok && len(name) <= maxName && value != "" && (value[0] == '{' || value[0] == '[') && gjson.Valid(value)
+	if !ok || len(name) > maxName || value == "" || value[0] != '{' && value[0] != '[' {
+		return false
+	}
+	_, isJSON := parseLenient(value)
+	return isJSON
 }
 
 // hasHarnessHeader reports whether a text begins with the name of its author or step in brackets: "[auto] Turn 3".
