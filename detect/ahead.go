@@ -109,7 +109,7 @@ func (l *inspectedLine) judge() {
 	if l.rec, l.err = wire.ReadRecording(l.raw); l.err != nil {
 		return
 	}
-	source, id := name(l.rec.Source), name(l.rec.ID)
+	source, id := stringContent(l.rec.Source), stringContent(l.rec.ID)
 	l.err = inspectList(l.rec.Request, func(f Finding, _ func() Explanation) error {
 		f.Source, f.ID = source, id
 		l.findings = append(l.findings, f)

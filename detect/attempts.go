@@ -26,7 +26,7 @@ const (
 // differ, and warned whether one of the calls has a warning.
 func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	newest := steps(0)
-	if newest.loose() == 0 {
+	if newest.looseIdentity() == 0 {
 		return 0, false, false
 	}
 	count = 1
@@ -36,11 +36,11 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 		case s == nil || s.person:
 			return count, budgets, warned
 		case s.attempt() != newest.attempt(), !sharesWord(newest, s):
-			if s.reopens() {
+			if s.mayChangeResults() {
 				return count, budgets, warned
 			}
 		case s.batch == newest.batch:
-		case s.outcome().Outcome != newest.outcome().Outcome || s.result() != newest.result():
+		case s.outcome().Outcome != newest.outcome().Outcome || s.resultHash() != newest.resultHash():
 			return count, budgets, warned
 		default:
 			count++
@@ -52,14 +52,14 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 
 // attempt returns the identity that the attempts of a call share: the call without its budgets.
 func (s *step) attempt() uint32 {
-	if loose := s.loose(); loose != 0 {
+	if loose := s.looseIdentity(); loose != 0 {
 		return loose
 	}
-	return looseOf(s.identity())
+	return halfIdentity(s.identity())
 }
 
-// looseOf returns half of the identity of a call. 0 means a call without budgets.
-func looseOf(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
+// halfIdentity returns half of the identity of a call. 0 means a call without budgets.
+func halfIdentity(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
 // manyAttempts reports whether the newest call completes a loop of attempts.
 func manyAttempts(steps func(int) *step) bool {
@@ -71,17 +71,17 @@ func manyAttempts(steps func(int) *step) bool {
 	case newest.outcome().Outcome == Error:
 		return count > minFailedAttempts || count == minFailedAttempts && !newest.isTransient()
 	}
-	return newest.outcome().Outcome == OK && (!newest.memo.call.mayChange || newest.memo.call.scrolls) && count >= minSuccessAttempts
+	return newest.outcome().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// looseKey returns the identity of a call without its budgets, 0 for a call without a budget.
-func looseKey(tool, args string) uint32 {
+// looseIdentity returns the identity of a call without its budgets, 0 for a call without a budget.
+func looseIdentity(tool, args string) uint32 {
 	call := wording().analyseCall(tool, args)
-	return call.looseKey(tool, args)
+	return call.looseIdentity(tool, args)
 }
 
-// looseKey is the function looseKey for an analysed call.
-func (c *toolCall) looseKey(tool, args string) uint32 {
+// looseIdentity is the function looseIdentity for an analysed call.
+func (c *toolCall) looseIdentity(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (c *toolCall) looseKey(tool, args string) uint32 {
 		}
 	}
 	loose.keys, loose.vals = loose.keys[:n], loose.vals[:n]
-	return looseOf(mixed(xxhash.Sum64String(tool), c.argsKey(loose)))
+	return halfIdentity(combine(xxhash.Sum64String(tool), c.argsKey(loose)))
 }
 
 // withoutBudget returns the value of an argument without its budgets, no value for an argument that is a
@@ -328,7 +328,7 @@ func undoesAgain(steps func(int) *step) bool {
 	if call.purpose != purposeEdit || newest.outcome().Outcome != OK {
 		return false
 	}
-	inverse := invertedKey(newest.call.result.tool, newest.call.result.args)
+	inverse := undoIdentity(newest.call.result.tool, newest.call.result.args)
 	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
@@ -346,7 +346,7 @@ func undoesAgain(steps func(int) *step) bool {
 		case s.checks():
 			checks.add(s, len(versions))
 			continue
-		case !s.reopens() || !s.edits():
+		case !s.mayChangeResults() || !s.edits():
 			continue
 		}
 		version := s.identity()
@@ -378,7 +378,7 @@ func (c *checkedVersions) add(s *step, n int) {
 	case c.first == nil:
 		c.first = s
 		c.differ = n > 1
-	case !sameCall(s, c.first) || s.outcome().Outcome != c.first.outcome().Outcome || s.result() != c.first.result(), n > c.last+1:
+	case !sameCall(s, c.first) || s.outcome().Outcome != c.first.outcome().Outcome || s.resultHash() != c.first.resultHash(), n > c.last+1:
 		c.differ = true
 	}
 	c.last = n
@@ -397,10 +397,10 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// invertedKey returns the identity of the edit that undoes an edit, 0 for a call without the old text.
-func invertedKey(tool, args string) uint64 {
+// undoIdentity returns the identity of the edit that undoes an edit, 0 for a call without the old text.
+func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
-	if len(args) > maxCanon || json.Unmarshal([]byte(args), &top) != nil {
+	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {
 		return 0
 	}
 	for _, names := range [][2]string{
@@ -423,7 +423,7 @@ func invertedKey(tool, args string) uint64 {
 		if err != nil {
 			return 0
 		}
-		return callKey(tool, string(inverted))
+		return callIdentity(tool, string(inverted))
 	}
 	return 0
 }

@@ -25,14 +25,14 @@ const (
 
 // toolCall is a call with its analysis.
 type toolCall struct {
-	phrases  *phrases
-	purpose  purpose
-	words    []string // words of the tool's name
-	lists    []string // lists of phrases with one of the words, without the prefix "tool "
-	args     lenientValue
-	complete bool         // args holds all arguments
-	command  string       // command or code to run
-	shell    shellCommand // analysis of the command of a shell
+	phrases   *phrases
+	purpose   purpose
+	nameWords []string // words of the tool's name
+	nameLists []string // lists of phrases with one of the words, without the prefix "tool "
+	args      lenientValue
+	complete  bool         // args holds all arguments
+	command   string       // command or code to run
+	shell     shellCommand // analysis of the command of a shell
 }
 
 // maxCommand is the number of bytes of a command that is analysed. The rest is data.
@@ -40,9 +40,9 @@ const maxCommand = 4096
 
 // analyseCall analyses a call.
 func (p *phrases) analyseCall(name, args string) toolCall {
-	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, words: nameWords(name)}
-	for _, w := range c.words {
-		c.lists = append(c.lists, p.toolLists[w]...)
+	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, nameWords: nameWords(name)}
+	for _, w := range c.nameWords {
+		c.nameLists = append(c.nameLists, p.toolLists[w]...)
 	}
 	c.args, _, c.complete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
@@ -94,7 +94,7 @@ func (c *toolCall) purposeOf() purpose {
 		return purposeEdit
 	case c.nameMatches("web"):
 		return purposeWeb
-	case c.fileArg() && c.nameMatches("read") || len(c.words) == 1 && c.nameMatches("read-alone"):
+	case c.fileArg() && c.nameMatches("read") || len(c.nameWords) == 1 && c.nameMatches("read-alone"):
 		return purposeRead
 	case c.nameMatches("search") || c.fileArg() && c.nameMatches("looks-for"):
 		return purposeSearch
@@ -104,17 +104,17 @@ func (c *toolCall) purposeOf() purpose {
 
 func (c *toolCall) execName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
-		len(c.words) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
+		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
 // nameMatches reports whether a word of the tool's name is in a list.
 func (c *toolCall) nameMatches(list string) bool {
-	return slices.Contains(c.lists, list)
+	return slices.Contains(c.nameLists, list)
 }
 
 // has reports whether a word of the tool's name is one of ws. A method, unlike a function value,
 // keeps ws off the heap.
-func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
+func (c *toolCall) has(ws ...string) bool { return hasAny(c.nameWords, ws...) }
 
 // fileArg reports whether an argument names a file or a folder.
 func (c *toolCall) fileArg() bool {

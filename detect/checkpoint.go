@@ -12,16 +12,16 @@ import (
 const (
 	checkpointVersion = 5
 	checkpointSteps   = 64
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 // key, sum, code, batch, flags, where, loose, query
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 // identity, resultHash, code, batch, flags, where, looseIdentity, query
 )
 
 // flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
 // refused steps.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
-		&s.person, &s.turn.reopens, failed, skipped, &s.memo.call.mayChange, &s.memo.call.repeats, &s.memo.silent, &s.warned,
-		&s.memo.timePassed, &s.memo.call.edit, &s.memo.call.runs,
-		&s.memo.call.plans, &s.memo.call.works, &s.memo.call.scrolls,
+		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
+		&s.memo.timePassed, &s.memo.traits.edit, &s.memo.traits.runs,
+		&s.memo.traits.plans, &s.memo.traits.works, &s.memo.traits.scrolls,
 	}
 }
 
@@ -32,7 +32,7 @@ func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
 	old := readCheckpoint(checkpoint)
-	h := &history{req: req, next: req.Len(), visits: maxVisits, warned: warned, recall: recall}
+	h := &history{req: req, unread: req.Len(), visits: maxVisits, warned: warned, recall: recall}
 	for h.fill() {
 	}
 	batch := uint16(1)
@@ -63,7 +63,7 @@ func writeCheckpoint(steps []*step) []byte {
 		if s.person {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose = s.outcome(), s.identity(), s.result(), s.loose()
+			v, key, sum, loose = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity()
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
 		var flags uint16
@@ -95,12 +95,12 @@ func readCheckpoint(state []byte) []*step {
 			batch: int(binary.LittleEndian.Uint16(b[18:])),
 			turn:  personTurn{parsed: true},
 			memo: stepMemo{
-				key: binary.LittleEndian.Uint64(b), hasKey: true,
-				sum: binary.LittleEndian.Uint64(b[8:]), hasSum: true,
-				where: uint64(binary.LittleEndian.Uint16(b[22:])),
-				loose: binary.LittleEndian.Uint32(b[24:]), hasLoose: true,
-				query: binary.LittleEndian.Uint64(b[28:]),
-				call:  callTraits{computed: true}, hasOutcome: true,
+				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
+				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true,
+				where:         uint64(binary.LittleEndian.Uint16(b[22:])),
+				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
+				query:  binary.LittleEndian.Uint64(b[28:]),
+				traits: callTraits{computed: true}, hasOutcome: true,
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -114,7 +114,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 func (c *toolCall) quotes(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
-	words := longest(nil, pattern.text())
+	words := longestRuns(nil, pattern.text())
 	for _, w := range words {
 		if !strings.Contains(strings.ToLower(first), strings.ToLower(w)) {
 			return false
@@ -189,7 +189,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	if call.purpose == purposeExec && call.shell.hasOwnError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
-	if rule := call.phrases.endsInFailure(r.body); rule != "" {
+	if rule := call.phrases.endFailureRule(r.body); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode || call.phrases.endsInSuccess(r.body)}
@@ -210,7 +210,7 @@ func (p *phrases) timedOut(body string) bool {
 
 // isTimeOut reports whether a line is the time-out message of a harness.
 func (p *phrases) isTimeOut(line string) bool {
-	low := strings.ToLower(cutText(withoutSigns(plain(line)), 300))
+	low := strings.ToLower(cutText(withoutSigns(plainLine(line)), 300))
 	low = strings.TrimLeft(low, "[<(./ ")
 	for _, lead := range []string{"error>", "error: "} {
 		low = strings.TrimPrefix(low, lead)
@@ -267,7 +267,7 @@ func (p *phrases) editJudgement(text string) Judgement {
 	}
 	rule, bad := p.statement(text)
 	if !bad {
-		rule = p.endsInFailure(text)
+		rule = p.endFailureRule(text)
 	}
 	if rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
@@ -294,13 +294,13 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	case bad:
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if rule := call.domainFails(text); rule != "" {
+	if rule := call.domainFailureRule(text); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if !call.returnsRecords() && strings.Count(text, "\n") < 4 && p.timedOut(text) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
-	if rule := p.endsInFailure(text); rule != "" {
+	if rule := p.endFailureRule(text); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {

@@ -24,7 +24,7 @@ func (c *toolCall) isContent(rule, text string) bool {
 	if hasPhrase(low, c.phrases.lists["about-call"]...) {
 		return false
 	}
-	return !slices.ContainsFunc(c.words, func(w string) bool {
+	return !slices.ContainsFunc(c.nameWords, func(w string) bool {
 		return len(w) > 2 && hasPhrase(low, w+" not found", "no "+w, w+" does not exist", "failed to "+w, "unable to "+w)
 	})
 }
@@ -40,14 +40,14 @@ func (c *toolCall) asksAbout(text string) bool {
 // returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
 // A tool that deletes or changes records acts.
 func (c *toolCall) returnsRecords() bool {
-	return c.nameMatches("record") && c.words[0] != "book" && !c.phrases.inList("verb changes", c.words[0])
+	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
 // maxClause is the number of bytes of an answer in words that may be a message.
 const maxClause = 300
 
-// domainFails returns the rule of a short answer in words that reports a failure of the call.
-func (c *toolCall) domainFails(text string) string {
+// domainFailureRule returns the rule of a short answer in words that reports a failure of the call.
+func (c *toolCall) domainFailureRule(text string) string {
 	acts, whole := c.changesState(), text
 	if acts { // the offer of another date follows in a further paragraph
 		text, _, _ = strings.Cut(text, "\n\n")
@@ -58,7 +58,7 @@ func (c *toolCall) domainFails(text string) string {
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
 	}
-	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plain(text)))))
+	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
 	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
 	if slices.ContainsFunc(sentences, c.namesNone) {
 		return "no-such"
@@ -84,7 +84,7 @@ func (c *toolCall) domainFails(text string) string {
 // refusesByRule reports whether the answer of a tool that acts names a limit or a refusal in any sentence, and no
 // sentence confirms the action: "Refunds are only possible within 30 days."
 func (c *toolCall) refusesByRule(text string) bool {
-	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plain(text)))))
+	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirms(low)
 }
@@ -117,17 +117,17 @@ func (c *toolCall) confirms(low string) bool {
 
 // isDone reports whether a word is the past participle of a verb in the name of the tool.
 func (c *toolCall) isDone(word string) bool {
-	return slices.ContainsFunc(c.words, func(verb string) bool {
+	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
 		return c.phrases.inList("verb changes", verb) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
 			(strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "id") || word == verb && strings.HasSuffix(verb, "set")) && len(word) <= len(verb)+4
 	})
 }
 
-// fieldsFail returns the rule of a JSON answer that reports by a flag or a status that the tool did nothing
+// fieldFailureRule returns the rule of a JSON answer that reports by a flag or a status that the tool did nothing
 // ({"created": false}, {"status": "REJECTED"}), or that the thing that the tool looks up does not exist
 // ({"product": null}).
-func (c *toolCall) fieldsFail(v lenientValue) string {
+func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	const maxFields = 10
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
 		return ""
@@ -170,7 +170,7 @@ func (c *toolCall) namesNothing(v lenientValue) bool {
 	for i, k := range v.keys {
 		key, value := strings.ToLower(k), &v.vals[i]
 		if value.kind == boolValue && !value.yes && (key == "found" || key == "exists") ||
-			value.kind == noValue && slices.Contains(c.words, key) {
+			value.kind == noValue && slices.Contains(c.nameWords, key) {
 			return true
 		}
 	}
@@ -194,7 +194,7 @@ func (c *toolCall) reportsNotDone(clause string) bool {
 	}
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
 		// For a tool that rejects claims, "Claim rejected" is a success.
-		named := slices.ContainsFunc(c.words, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
+		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 		return !named && !c.isDone(word) && hasPhrase(clause, word)
 	})
 }
@@ -219,7 +219,7 @@ func (c *toolCall) namesNone(sentence string) bool {
 		rest, ok := strings.CutPrefix(sentence, lead)
 		noun, rest, _ := strings.Cut(rest, " ")
 		switch {
-		case !ok, noun == "", !slices.Contains(c.words, noun):
+		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
 		case startsWord(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
 			// "No orders for today" of a search is an answer.
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
@@ -236,7 +236,7 @@ func (c *toolCall) namesNone(sentence string) bool {
 func (c *toolCall) namesGone(sentence string) bool {
 	who, noun, _ := strings.Cut(sentence, " ")
 	noun, rest, _ := strings.Cut(noun, " ")
-	return startsWord(who, "this", "that", "the") && slices.Contains(c.words, noun) &&
+	return startsWord(who, "this", "that", "the") && slices.Contains(c.nameWords, noun) &&
 		startsWord(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
 }
 
@@ -249,8 +249,8 @@ func (c *toolCall) hasArgument(text string) bool {
 
 // changesState reports whether a tool of a domain changes something: the first verb of the name decides.
 func (c *toolCall) changesState() bool {
-	for i, w := range c.words {
-		if w == "check" && i+1 < len(c.words) && (c.words[i+1] == "in" || c.words[i+1] == "out") {
+	for i, w := range c.nameWords {
+		if w == "check" && i+1 < len(c.nameWords) && (c.nameWords[i+1] == "in" || c.nameWords[i+1] == "out") {
 			return true
 		}
 		if c.phrases.inList("verb looks", w) {
@@ -286,9 +286,9 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endsInFailure returns the rule of a failure that follows a few lines of progress: "Uploading...",
+// endFailureRule returns the rule of a failure that follows a few lines of progress: "Uploading...",
 // "[2/3] Building", "40%". A hint may follow the failure.
-func (p *phrases) endsInFailure(text string) string {
+func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
 	if strings.IndexByte(text, '\n') < 0 || len(text) > 2000 || strings.Count(text, "\n") > maxLines {
@@ -296,13 +296,13 @@ func (p *phrases) endsInFailure(text string) string {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		t := plain(line)
+		t := plainLine(line)
 		failed := hasPrefixOf(t, failSigns)
 		if !failed && (t == "" || isProgress(t)) {
 			continue
 		}
 		rest := lines[i+1:]
-		if i == 0 || len(rest) > maxHint || slices.ContainsFunc(rest, func(l string) bool { return isProgress(plain(l)) }) {
+		if i == 0 || len(rest) > maxHint || slices.ContainsFunc(rest, func(l string) bool { return isProgress(plainLine(l)) }) {
 			return ""
 		}
 		if rule, bad := p.statement(t); bad {

@@ -73,7 +73,7 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if known.onlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
-	if rule := call.fieldsFail(v); rule != "" {
+	if rule := call.fieldFailureRule(v); rule != "" {
 		return Judgement{Outcome: Error, Rule: "json:" + rule}, true
 	}
 	if judgement, ok := wrappedJudgement(v, call, depth); ok {
@@ -206,7 +206,7 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	}
 	for _, k := range p.lists["key status"] {
 		s, _ := v.get(k)
-		if n, err := strconv.Atoi(s.raw); err == nil && failStatus(s.raw) {
+		if n, err := strconv.Atoi(s.raw); err == nil && startsWithFailStatus(s.raw) {
 			return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true
 		}
 	}

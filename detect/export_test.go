@@ -11,8 +11,8 @@ const (
 )
 
 var (
-	CallKey   = callKey
-	ResultSum = resultSum
+	CallKey   = callIdentity
+	ResultSum = hashResult
 )
 
 // Verification returns the outcome of a run as Signals reads the outcome.

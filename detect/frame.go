@@ -37,8 +37,8 @@ func (p *phrases) unframe(text string) shellResult {
 	return r
 }
 
-// set sets the exit code from a number.
-func (r *shellResult) set(num string) bool {
+// setCode sets the exit code from a number.
+func (r *shellResult) setCode(num string) bool {
 	num = strings.TrimSpace(num)
 	if num == "" { // the usual case: the error of Atoi would be allocated
 		return false
@@ -60,7 +60,7 @@ func (r *shellResult) readHead() {
 		case r.readCodeLine(t), r.readCodeSentence(t):
 		case hasPrefixOf(t, r.phrases.lists["frame-head"]):
 		case t == "Script failed":
-			r.set("1")
+			r.setCode("1")
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")
 			r.body = out
@@ -83,7 +83,7 @@ func (r *shellResult) readTags(text string) bool {
 		return false
 	}
 	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
-		if inner, _ := betweenTags(text, "<"+name+">", "</"+name+">"); r.set(inner) {
+		if inner, _ := betweenTags(text, "<"+name+">", "</"+name+">"); r.setCode(inner) {
 			break
 		}
 	}
@@ -118,7 +118,7 @@ func (r *shellResult) readAttribute(text string) {
 			if end := strings.IndexAny(value, "\"' \t\r\n/"); end >= 0 {
 				value = value[:end]
 			}
-			r.set(value)
+			r.setCode(value)
 		}
 	}
 }
@@ -142,11 +142,11 @@ func (r *shellResult) readCodeSentence(t string) bool {
 		switch {
 		case !ok || number == "" || rest != "" && rest == after:
 		case after != "" && strings.Trim(number, "0") == "": // prose about a success
-		case r.set(number):
+		case r.setCode(number):
 			return true
 		}
 	}
-	return containsAny(low, " by signal ") && r.set("137")
+	return containsAny(low, " by signal ") && r.setCode("137")
 }
 
 // readCodeLine reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
@@ -169,7 +169,7 @@ func (r *shellResult) readCodeLine(t string) bool {
 	}, strings.ToLower(says))
 	// A harness marks the line with a bracket or a symbol, or begins with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
-	return r.phrases.isCodeLabel(key, marked) && r.set(number)
+	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
 // isCodeLabel reports whether the letters before a number name an exit code. Scripts print "exit 1"
@@ -189,7 +189,7 @@ func (r *shellResult) readTail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
 	for range frameLines {
 		start := strings.LastIndexByte(rest, '\n') + 1
-		if !r.tailLine(strings.TrimSpace(rest[start:])) {
+		if !r.readTailLine(strings.TrimSpace(rest[start:])) {
 			break
 		}
 		rest = strings.TrimRight(rest[:start], " \t\r\n")
@@ -197,15 +197,15 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
-// tailLine reads one line of the end of a frame.
-func (r *shellResult) tailLine(t string) bool {
+// readTailLine reads one line of the end of a frame.
+func (r *shellResult) readTailLine(t string) bool {
 	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
 	if strings.HasPrefix(bare, "shellId: ") { // copilot: the number of the shell counts up
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
-			return r.set(num)
+			return r.setCode(num)
 		}
 	}
 	return false

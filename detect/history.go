@@ -10,18 +10,18 @@ import (
 
 // history reads a conversation backwards, one batch at a time.
 type history struct {
-	req      *wire.Request
-	res      *Results
-	firstNew int     // items from here on are new
-	first    int     // index of the answer that made the newest calls
-	next     int     // items before next are unread
-	steps    []*step // newest first
-	batch    int
-	visits   int             // remaining comparisons, for all judged steps together
-	tries    int             // number of searches of hasEarlierCall
-	before   map[uint64]bool // index of the calls before first, built after too many searches
-	warned   map[string]bool
-	recall   func(string) (wire.Call, bool)
+	req         *wire.Request
+	res         *Results
+	firstNew    int     // items from here on are new
+	answerStart int     // index of the answer that made the newest calls
+	unread      int     // items before next are unread
+	steps       []*step // newest first
+	batch       int
+	visits      int             // remaining comparisons, for all judged steps together
+	searches    int             // number of searches of hasEarlierCall
+	earlier     map[uint64]bool // index of the calls before first, built after too many searches
+	warned      map[string]bool
+	recall      func(string) (wire.Call, bool)
 }
 
 // stepBack returns the i-th step back; nil before the first step and at the end of the budget.
@@ -40,15 +40,15 @@ func (h *history) stepBack(i int) *step {
 // fill reads the next batch: results and words, then the answer of the model with the calls. fill
 // reports false at the start of the list.
 func (h *history) fill() bool {
-	if h.next <= 0 {
+	if h.unread <= 0 {
 		return false
 	}
 	h.batch++
 	first, media := len(h.steps), uint64(0)
-	for h.next > 0 && h.req.Role(h.next-1) != wire.RoleAssistant {
-		h.next--
-		h.readItem(h.next)
-		media = media*31 + h.req.MediaHash(h.next)
+	for h.unread > 0 && h.req.Role(h.unread-1) != wire.RoleAssistant {
+		h.unread--
+		h.readItem(h.unread)
+		media = media*31 + h.req.MediaHash(h.unread)
 	}
 	// Agents put content that a result cannot hold into the message after the result.
 	for _, s := range h.steps[first:] {
@@ -56,9 +56,9 @@ func (h *history) fill() bool {
 	}
 	calls := map[string]wire.Call{}
 	var order []wire.Call
-	for h.next > 0 && h.req.Role(h.next-1) == wire.RoleAssistant {
-		h.next--
-		made := h.req.Item(h.next).Calls
+	for h.unread > 0 && h.req.Role(h.unread-1) == wire.RoleAssistant {
+		h.unread--
+		made := h.req.Item(h.unread).Calls
 		for _, c := range made {
 			calls[c.ID] = c
 		}
@@ -138,16 +138,16 @@ func (h *history) hasEarlierCall(s *step) bool {
 	if s.withCall {
 		return true
 	}
-	if h.tries++; h.tries > maxTries {
+	if h.searches++; h.searches > maxSearches {
 		return h.hasIndexedCall(s)
 	}
-	words := slices.Clone(s.words())
-	loose := s.loose()
+	words := slices.Clone(s.literals())
+	loose := s.looseIdentity()
 	if !s.inText { // precept makes the tool name of a result in user text
 		words = append(words, s.call.result.tool)
 	}
 	needles := needlesOf(words)
-	for i := h.first - 1; i >= 0; i-- {
+	for i := h.answerStart - 1; i >= 0; i-- {
 		if h.req.Role(i) != wire.RoleAssistant || !hasAll(h.req.Raw(i), needles) {
 			continue
 		}
@@ -155,7 +155,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 			if c.Name != s.call.result.tool {
 				continue
 			}
-			if loose != 0 && looseKey(c.Name, c.Args) == loose || callKey(c.Name, c.Args) == s.identity() {
+			if loose != 0 && looseIdentity(c.Name, c.Args) == loose || callIdentity(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}
@@ -166,19 +166,19 @@ func (h *history) hasEarlierCall(s *step) bool {
 // hasIndexedCall is hasEarlierCall with an index of all earlier calls. An answer with many calls then
 // needs one pass over the history.
 func (h *history) hasIndexedCall(s *step) bool {
-	if h.before == nil {
-		h.before = make(map[uint64]bool)
-		for i := range h.first {
+	if h.earlier == nil {
+		h.earlier = make(map[uint64]bool)
+		for i := range h.answerStart {
 			if h.req.Role(i) != wire.RoleAssistant {
 				continue
 			}
 			for _, c := range h.req.Item(i).Calls {
-				h.before[callKey(c.Name, c.Args)] = true
-				h.before[uint64(looseKey(c.Name, c.Args))] = true
+				h.earlier[callIdentity(c.Name, c.Args)] = true
+				h.earlier[uint64(looseIdentity(c.Name, c.Args))] = true
 			}
 		}
 	}
-	return h.before[s.identity()] || s.loose() != 0 && h.before[uint64(s.loose())]
+	return h.earlier[s.identity()] || s.looseIdentity() != 0 && h.earlier[uint64(s.looseIdentity())]
 }
 
 // needle is a searched word with its rarest byte. A search for the first byte of the word would find too
@@ -279,7 +279,7 @@ func trimLabel(r wire.Result) string {
 
 // Bounds of the search in one request. A client controls the size of the request.
 const (
-	maxLoops  = 64      // loops reported
-	maxVisits = 1 << 18 // steps that are compared, for all judged results together
-	maxTries  = 8       // results for which the bytes of the history are searched before an index is built
+	maxLoops    = 64      // loops reported
+	maxVisits   = 1 << 18 // steps that are compared, for all judged results together
+	maxSearches = 8       // results for which the bytes of the history are searched before an index is built
 )

@@ -51,7 +51,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 // inspectList emits the findings of one list in the order in which a proxy would have seen the list
 // grow. The cost is linear, and the texts of old steps are dropped: no step is judged twice.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
-	t := transcript{req: req, emit: emit, first: map[uint64]int{}, visits: maxVisits}
+	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, visits: maxVisits}
 	old := map[Judgement]*judgedCall{}
 	for from := 0; from < req.Len(); {
 		to := from
@@ -62,16 +62,16 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 			to++
 		}
 		judged := len(t.steps)
-		t.read(to)
+		t.readBatch(to)
 		t.judge(t.steps[judged:])
 		for i := from; i < to; i++ {
 			t.bytes += len(req.Raw(i))
-			if err := t.item(i); err != nil {
+			if err := t.emitItem(i); err != nil {
 				return err
 			}
 		}
 		for _, s := range t.steps[judged:] {
-			s.drop(req, old)
+			s.dropText(req, old)
 		}
 		if t.bytes > keptTexts {
 			req.Forget()
@@ -89,24 +89,24 @@ const visitsPerStep = 64
 // keptTexts is the number of bytes of the list after which decoded items are dropped.
 const keptTexts = 1 << 20
 
-// transcript is a list during the emission of its findings.
-type transcript struct {
-	req     *wire.Request
-	emit    func(Finding, func() Explanation) error
-	steps   []*step        // the oldest first
-	emitted int            // number of steps whose findings are emitted
-	loops   []Loop         // not yet emitted, the oldest first
-	finder  loopFinder     // see judge
-	first   map[uint64]int // by the identity of a call: batch of the first answer
-	batch   int
-	visits  int    // steps that may still be compared
-	bytes   int    // size of the items since decoded items were dropped
-	answer  string // newest text of the agent
+// inspection is a list during the emission of its findings.
+type inspection struct {
+	req        *wire.Request
+	emit       func(Finding, func() Explanation) error
+	steps      []*step        // the oldest first
+	emitted    int            // number of steps whose findings are emitted
+	loops      []Loop         // not yet emitted, the oldest first
+	finder     loopFinder     // see judge
+	firstBatch map[uint64]int // by the identity of a call: batch of the first answer
+	batch      int
+	visits     int    // steps that may still be compared
+	bytes      int    // size of the items since decoded items were dropped
+	answer     string // newest text of the agent
 }
 
-// read reads the steps of one batch, which ends before item to: an answer of the model and the results.
-func (t *transcript) read(to int) {
-	h := history{req: t.req, firstNew: t.req.Len(), next: to, batch: t.batch}
+// readBatch reads the steps of one batch, which ends before item to: an answer of the model and the results.
+func (t *inspection) readBatch(to int) {
+	h := history{req: t.req, firstNew: t.req.Len(), unread: to, batch: t.batch}
 	h.fill()
 	t.batch = h.batch
 	t.visits += visitsPerStep * len(h.steps)
@@ -116,13 +116,13 @@ func (t *transcript) read(to int) {
 }
 
 // judge finds the loops at the newest steps. A call without an earlier equal call is no loop.
-func (t *transcript) judge(steps []*step) {
+func (t *inspection) judge(steps []*step) {
 	repeated := func(s *step) bool {
 		found := s.withCall
-		for _, key := range []uint64{s.identity(), uint64(s.loose())} {
-			batch, ok := t.first[key]
+		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
+			batch, ok := t.firstBatch[key]
 			if !ok {
-				batch, t.first[key] = s.batch, s.batch
+				batch, t.firstBatch[key] = s.batch, s.batch
 			}
 			found = found || key != 0 && batch != s.batch
 		}
@@ -142,8 +142,8 @@ func (t *transcript) judge(steps []*step) {
 	}
 }
 
-// item emits the findings of an item: results, loops, and the opinion of a person.
-func (t *transcript) item(i int) error {
+// emitItem emits the findings of an item: results, loops, and the opinion of a person.
+func (t *inspection) emitItem(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)
 	}
@@ -165,11 +165,11 @@ func (t *transcript) item(i int) error {
 			return err
 		}
 	}
-	return t.user(i)
+	return t.emitOpinion(i)
 }
 
-// user emits the opinion of a person in an item.
-func (t *transcript) user(i int) error {
+// emitOpinion emits the opinion of a person in an item.
+func (t *inspection) emitOpinion(i int) error {
 	if t.req.Role(i) != wire.RoleUser {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (t *transcript) user(i int) error {
 }
 
 // explainLoop returns the first line of the repeated result, the call, and the item of the earlier result.
-func (t *transcript) explainLoop(l Loop) Explanation {
+func (t *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
 	for _, s := range slices.Backward(t.steps) {
 		switch {
@@ -193,7 +193,7 @@ func (t *transcript) explainLoop(l Loop) Explanation {
 			if s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args {
 				newest = s
 			}
-		case s.batch != newest.batch && (sameCall(newest, s) || newest.loose() != 0 && s.loose() == newest.loose()):
+		case s.batch != newest.batch && (sameCall(newest, s) || newest.looseIdentity() != 0 && s.looseIdentity() == newest.looseIdentity()):
 			e := explainResult(newest)
 			e.Before = &s.item
 			return e

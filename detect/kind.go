@@ -36,19 +36,19 @@ func Kinds(text string, j Judgement) []Kind {
 	if j.Outcome != Error {
 		return nil
 	}
-	search := kindScan{table: kindRows(), steps: maxKindSteps}
+	search := kindScan{table: compiledKinds(), steps: maxKindSteps}
 	search.found = make([]bool, len(search.table.kinds))
 	search.searchResult(text, j.Code)
 	return search.kinds()
 }
 
 // KnownKinds returns all kinds in the order of the table.
-func KnownKinds() []KindInfo { return slices.Clone(kindRows().kinds) }
+func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
 // NearestKind reports whether a kind exists, and returns the kind with the most similar name.
 func NearestKind(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
-		for _, k := range kindRows().kinds {
+		for _, k := range compiledKinds().kinds {
 			if !yield(k.Name) {
 				return
 			}
@@ -74,11 +74,11 @@ type kindTable struct {
 type kindRow struct {
 	kind             int // index in kindTable.kinds
 	pattern, example string
-	line             string // file and line number
+	place            string // file and line number
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
-var kindRows = sync.OnceValue(func() *kindTable {
+var compiledKinds = sync.OnceValue(func() *kindTable {
 	table, _, err := readKinds(kindsText)
 	if err != nil {
 		panic(err) // the file is part of the program, and a test reads the file
@@ -144,7 +144,7 @@ func (t *kindTable) index(rows []kindRow) error {
 	for i, r := range rows {
 		p := &patterns[i]
 		if len(p.words) == 0 {
-			return fmt.Errorf("%s: the pattern %q holds no whole word", r.line, r.pattern)
+			return fmt.Errorf("%s: the pattern %q holds no whole word", r.place, r.pattern)
 		}
 		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(total(a)-total(b), len(b[0])-len(a[0])) })
 		for _, word := range words {
@@ -216,8 +216,8 @@ func (s *kindScan) searchLines(text string) {
 			continue
 		}
 		s.searchLine(line)
-		t := plain(line)
-		s.exception = s.exception || !strings.HasPrefix(t, "Error") && exceptionLine(t) // "Error: " is a label
+		t := plainLine(line)
+		s.exception = s.exception || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " is a label
 	}
 }
 
@@ -262,18 +262,18 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 // searchLine searches one line. A line has the first matching kind of the table, and all matching kinds that
 // the table marks with "also".
 func (s *kindScan) searchLine(line string) {
-	if s.steps -= lineSteps; s.steps <= 0 || quotesLine(line) {
+	if s.steps -= lineSteps; s.steps <= 0 || quotesFile(line) {
 		return
 	}
-	line = kindLine(line)
+	line = normalLine(line)
 	first := len(s.found)
 	for i := 0; i < len(line); {
-		if !isKindByte(line[i]) {
+		if !isKindWordByte(line[i]) {
 			i++
 			continue
 		}
 		end := i + 1
-		for end < len(line) && isKindByte(line[end]) {
+		for end < len(line) && isKindWordByte(line[end]) {
 			end++
 		}
 		for k := range s.table.byWord[line[i:end]] {

@@ -24,11 +24,11 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {
-			t.Errorf("%s: the pattern %q does not cover %q", r.line, r.pattern, r.example)
+			t.Errorf("%s: the pattern %q does not cover %q", r.place, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
 		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].rest && !slices.Contains(got, want) {
-			t.Errorf("%s: %q has the kinds %v, want %s", r.line, r.example, got, want)
+			t.Errorf("%s: %q has the kinds %v, want %s", r.place, r.example, got, want)
 		}
 	}
 	for i, k := range table.kinds {
@@ -155,7 +155,7 @@ func TestKindsAreBoundedInTextAndWork(t *testing.T) {
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
 		t.Errorf("the middle of a long result has the kinds %v, want none", got)
 	}
-	s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 1000}
+	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.steps > 1000 || s.steps < -2000 {
 		t.Errorf("%d steps are left of 1,000, want at most 1,000 and no debt above 2,000", s.steps)
@@ -175,7 +175,7 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		"numbers":      `{` + short.String() + `"z":1}`,
 		"short lines":  strings.Repeat("x\n", 1<<20),
 	} {
-		s := kindScan{table: kindRows(), found: make([]bool, len(kindRows().kinds)), steps: 100_000}
+		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 100_000}
 		s.searchText(text)
 		if s.steps > 0 || s.steps < -2*lineSteps {
 			t.Errorf("%s: %d steps are left of 100,000, want none and a debt of at most two lines", name, s.steps)

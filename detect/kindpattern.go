@@ -90,24 +90,24 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 		return false
 	}
 	return p.parts[i].wildcard != 0 || slices.ContainsFunc(p.parts[i].texts, func(text string) bool {
-		return text == "" || step > 0 && isKindByte(text[0]) || step < 0 && isKindByte(text[len(text)-1])
+		return text == "" || step > 0 && isKindWordByte(text[0]) || step < 0 && isKindWordByte(text[len(text)-1])
 	})
 }
 
 // wholeWords returns the words of a literal without the words that a neighbour may continue.
 func wholeWords(text string, before, after bool) []string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindByte(byte(r)) })
-	if before && len(words) > 0 && isKindByte(text[0]) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
+	if before && len(words) > 0 && isKindWordByte(text[0]) {
 		words = words[1:]
 	}
-	if after && len(words) > 0 && isKindByte(text[len(text)-1]) {
+	if after && len(words) > 0 && isKindWordByte(text[len(text)-1]) {
 		words = words[:len(words)-1]
 	}
 	return words
 }
 
-// isKindByte reports whether a byte is part of a word. Other scripts count as letters.
-func isKindByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
+// isKindWordByte reports whether a byte is part of a word. Other scripts count as letters.
+func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
 // matches reports whether the pattern covers the line. Each comparison takes a step; without steps
 // nothing matches.
@@ -143,9 +143,9 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 // matchRest matches the parts after a * at the first possible place.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
-		return at == 0 || at == len(line) || !joins(line, at)
+		return at == 0 || at == len(line) || !isInsideWord(line, at)
 	}
-	if at > 0 && joins(line, at) {
+	if at > 0 && isInsideWord(line, at) {
 		return false
 	}
 	for i := at; i <= len(line); i++ {
@@ -154,7 +154,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 			return false
 		}
 		i += next
-		if !joins(line, i) && p.matchAt(line, i, part, steps) {
+		if !isInsideWord(line, i) && p.matchAt(line, i, part, steps) {
 			return true
 		}
 		if *steps < 0 {
@@ -178,15 +178,15 @@ func (part *patternPart) index(line string) int {
 	return first
 }
 
-// joins reports whether the bytes around a place belong to one word.
-func joins(line string, at int) bool {
-	return at > 0 && at < len(line) && isKindByte(line[at-1]) && isKindByte(line[at])
+// isInsideWord reports whether the bytes around a place belong to one word.
+func isInsideWord(line string, at int) bool {
+	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
 }
 
-// kindLine returns a line in lower case without colours, marks, tags and labels at its start. A
+// normalLine returns a line in lower case without colours, marks, tags and labels at its start. A
 // long line is cut.
-func kindLine(line string) string {
-	t := strings.ToLower(strings.ReplaceAll(plain(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
+func normalLine(line string) string {
+	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {
 		t = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`, "…", "...").Replace(t)
 	}
@@ -212,9 +212,9 @@ func kindLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// quotesLine reports whether a line quotes the content of a file: a match of a search, a numbered
+// quotesFile reports whether a line quotes the content of a file: a match of a search, a numbered
 // line, or a line of a diff.
-func quotesLine(line string) bool {
+func quotesFile(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true
 	}

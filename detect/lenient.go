@@ -95,7 +95,7 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	if p.bad {
 		return lenientValue{}, false, false
 	}
-	p.space()
+	p.skipSpace()
 	ok = p.i >= len(p.s)
 	return v, ok, ok && !p.lossy
 }
@@ -118,14 +118,14 @@ type lenientParser struct {
 	vals []lenientValue
 }
 
-func (p *lenientParser) space() {
+func (p *lenientParser) skipSpace() {
 	for p.i < len(p.s) && strings.IndexByte(" \n\t\r", p.s[p.i]) >= 0 {
 		p.i++
 	}
 }
 
 func (p *lenientParser) value(depth int) lenientValue {
-	p.space()
+	p.skipSpace()
 	if p.i >= len(p.s) {
 		return lenientValue{}
 	}
@@ -139,7 +139,7 @@ func (p *lenientParser) value(depth int) lenientValue {
 	case '[', '(':
 		return p.array(depth)
 	case '"', '\'':
-		return lenientValue{kind: stringValue, raw: p.str()}
+		return lenientValue{kind: stringValue, raw: p.quoted()}
 	default:
 		return p.literal()
 	}
@@ -155,7 +155,7 @@ func (p *lenientParser) object(depth int) lenientValue {
 func (p *lenientParser) members(depth int) {
 	p.i++
 	for !p.bad {
-		p.space()
+		p.skipSpace()
 		if p.i >= len(p.s) {
 			p.lossy = true
 			return
@@ -172,8 +172,8 @@ func (p *lenientParser) members(depth int) {
 			p.bad = !p.atTruncation()
 			return
 		}
-		key := p.str()
-		p.space()
+		key := p.quoted()
+		p.skipSpace()
 		if p.i < len(p.s) && p.s[p.i] != ':' {
 			p.bad = !p.atTruncation()
 			return
@@ -198,7 +198,7 @@ func (p *lenientParser) array(depth int) lenientValue {
 func (p *lenientParser) elements(depth int) {
 	p.i++
 	for first := len(p.vals); !p.bad; {
-		p.space()
+		p.skipSpace()
 		if p.i >= len(p.s) {
 			p.lossy = true
 			return
@@ -236,9 +236,9 @@ func cutTail[T any](list *[]T, from int) []T {
 	return kept
 }
 
-// str reads a quoted string and returns the text between the quotes. An unclosed string runs to the
+// quoted reads a quoted string and returns the text between the quotes. An unclosed string runs to the
 // end.
-func (p *lenientParser) str() string {
+func (p *lenientParser) quoted() string {
 	q := p.s[p.i]
 	start := p.i + 1
 	for j, end := start, -1; j < len(p.s); {

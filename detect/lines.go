@@ -21,7 +21,7 @@ func (p *phrases) failLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", nothing
 	}
-	if rule := cmp.Or(p.line.strong.rule(t), testsFailed(t), buildFailed(t), toolFailed(t)); rule != "" {
+	if rule := cmp.Or(p.line.strong.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
 		return rule, strong
 	}
 	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
@@ -30,8 +30,8 @@ func (p *phrases) failLine(t string) (string, weight) {
 	return "", nothing
 }
 
-// testsFailed returns the rule of a summary of a test runner that counts or names failures.
-func testsFailed(t string) string {
+// testFailureRule returns the rule of a summary of a test runner that counts or names failures.
+func testFailureRule(t string) string {
 	switch {
 	case t == "FAIL" || t == "FAILED" || t == "FAILURES!" || t == "ERRORS!":
 		return "test-fail"
@@ -45,7 +45,7 @@ func testsFailed(t string) string {
 	case hasPrefixOf(t, []string{"Tests:", "Test Suites:", "Test Files"}) && countsAny(t, " failed"):
 		return "jest"
 	case strings.HasPrefix(t, "tests finished: ") && countsAny(t, " failed", " exceptions"),
-		isDigit(t[0]) && failureCount(t):
+		isDigit(t[0]) && countsFailures(t):
 		return "test-fail"
 	case strings.HasSuffix(t, " failing") && countsAny(t, " failing"):
 		return "mocha"
@@ -53,16 +53,16 @@ func testsFailed(t string) string {
 	return ""
 }
 
-// buildFailed returns the rule of a failure of a compiler, a linter or a build tool.
-func buildFailed(t string) string {
+// buildFailureRule returns the rule of a failure of a compiler, a linter or a build tool.
+func buildFailureRule(t string) string {
 	if strings.HasPrefix(t, "TS") && strings.Contains(t, " [ERROR]: ") { // deno
 		return "tsc"
 	}
 	if strings.Contains(t, "rror") {
 		switch {
-		case hasPosition(t, "error TS"):
+		case followsPosition(t, "error TS"):
 			return "tsc"
-		case hasErrorCode(t), hasPosition(t, "error:") || hasPosition(t, "fatal error:") || hasPosition(t, "error "):
+		case hasErrorCode(t), followsPosition(t, "error:") || followsPosition(t, "fatal error:") || followsPosition(t, "error "):
 			return "compiler"
 		case strings.HasPrefix(t, "Found ") && countsAny(t, " error"):
 			return "linter"
@@ -87,15 +87,15 @@ func buildFailed(t string) string {
 	return ""
 }
 
-// toolFailed returns the rule of a failure of another tool.
-func toolFailed(t string) string {
+// toolFailureRule returns the rule of a failure of another tool.
+func toolFailureRule(t string) string {
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"),
 		strings.HasSuffix(t, ": exec format error"):
 		return "crash"
 	case strings.HasPrefix(t, "==") && strings.Contains(t, "ERROR: AddressSanitizer"):
 		return "sanitizer"
-	case mysqlError(t),
+	case isMySQLError(t),
 		t[0] == '!' && strings.Contains(t, "==> Fatal error occurred"),          // TeX
 		t[0] == '-' && strings.Contains(t, ": Plugin failed with status code "), // protoc
 		isDigit(t[0]) && strings.Contains(t, " FAILED -- saving rejects "),      // patch
@@ -110,8 +110,8 @@ func (p *phrases) reportedErrorRule(t string) string {
 	switch {
 	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
 		return "error-line"
-	case exceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
-		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
+	case isExceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
+		strings.HasPrefix(t, "** (") && isExceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
 		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
 	case p.isShellError(t):
@@ -137,9 +137,9 @@ func positionedErrorRule(t string) string {
 		return "exception" // "rows.rb:3:in 'f': undefined method (NoMethodError)"
 	case strings.HasSuffix(file, ".py") && strings.HasPrefix(rest, ": error: "):
 		return "command" // argument parser of Python
-	case lintCode(rest[1:]):
+	case isLintError(rest[1:]):
 		return "linter"
-	case strings.HasSuffix(file, ".go") && goPosition(rest[1:]):
+	case strings.HasSuffix(file, ".go") && startsWithPosition(rest[1:]):
 		return "go-build"
 	}
 	return ""
@@ -155,9 +155,9 @@ func fileBefore(t, mark string) string {
 	return ""
 }
 
-// failureCount reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1
+// countsFailures reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1
 // failure" (mix), "1 fail" (bun), "2 issues:" (golangci-lint).
-func failureCount(t string) bool {
+func countsFailures(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
 		return countsAny(t, " failure") && containsAny(t, " example", " test")
@@ -174,9 +174,9 @@ func cutPosition(s string) (rest string, ok bool) {
 	return rest, ok && isNumber(line) && isNumber(column)
 }
 
-// lintCode reports whether a text is a place and the code of an error: "3:1: F821 undefined name",
+// isLintError reports whether a text is a place and the code of an error: "3:1: F821 undefined name",
 // "3:0: E0602: Undefined variable".
-func lintCode(s string) bool {
+func isLintError(s string) bool {
 	rest, ok := cutPosition(s)
 	code, _, _ := strings.Cut(rest, " ")
 	code = strings.TrimSuffix(code, ":")
@@ -185,15 +185,15 @@ func lintCode(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// goPosition reports whether a text begins with a place, as go build and go vet write the place after the
+// startsWithPosition reports whether a text begins with a place, as go build and go vet write the place after the
 // file: "12:5: undefined: x".
-func goPosition(s string) bool {
+func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok
 }
 
-// mysqlError reports whether a line has the form "ERROR 1055 (42000) at line 1: ...".
-func mysqlError(t string) bool {
+// isMySQLError reports whether a line has the form "ERROR 1055 (42000) at line 1: ...".
+func isMySQLError(t string) bool {
 	rest, ok := strings.CutPrefix(t, "ERROR ")
 	if !ok {
 		return false
@@ -212,9 +212,9 @@ func hasErrorCode(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// hasPosition reports whether mark follows a position, outside of prose: "path:12:5: error:",
+// followsPosition reports whether mark follows a position, outside of prose: "path:12:5: error:",
 // "path(12,5): error", "prog: error:".
-func hasPosition(t, mark string) bool {
+func followsPosition(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
 		return false
@@ -236,9 +236,9 @@ func hasPosition(t, mark string) bool {
 		!strings.Contains(before, "_test.go:") // log of a Go test
 }
 
-// exceptionLine reports whether a line begins with the name of an exception: "ValueError: ...",
+// isExceptionLine reports whether a line begins with the name of an exception: "ValueError: ...",
 // "pkg.mod.NoSuchThingError: ...", "java.lang.IllegalStateException: ...".
-func exceptionLine(t string) bool {
+func isExceptionLine(t string) bool {
 	i := 0
 	for i < len(t) && (isLetter(t[i]) || isDigit(t[i]) || t[i] == '_' || t[i] == '.' || t[i] == '$') {
 		i++

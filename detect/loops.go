@@ -31,7 +31,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	v := newest.outcome()
-	if newest.memo.call.repeats {
+	if newest.memo.traits.repeats {
 		return Loop{}, false
 	}
 	count, warnings, sinceWarning := streak(steps)
@@ -47,7 +47,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "cycle"
 	case manyAttempts(steps):
 		loop.Rule = "same-answer"
-	case undoesAgain(steps), redoes(steps):
+	case undoesAgain(steps), repeatsWork(steps):
 		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
@@ -74,11 +74,11 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			}
 			crossed = true
 		case !sameCall(newest, s):
-			if s.reopens() {
+			if s.mayChangeResults() {
 				return count, warnings, sinceWarning
 			}
 		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case s.outcome().Outcome != newest.outcome().Outcome || s.result() != newest.result(),
+		case s.outcome().Outcome != newest.outcome().Outcome || s.resultHash() != newest.resultHash(),
 			!sameCode(s.outcome().Code, newest.outcome().Code):
 			return count, warnings, sinceWarning
 		default:
@@ -97,20 +97,20 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 // an equal result, and no step has side effects. A cycle of four calls has three rounds: an agent may
 // read four files a second time. So has a cycle with a note of the agent.
 func cycle(steps func(int) *step) bool {
-	return repeatsLast(steps, 2, 2, isLook) || repeatsLast(steps, 3, 2, isLook) || repeatsLast(steps, 4, 3, isLook) ||
-		repeatsLast(steps, 2, 3, isLookOrNote) || repeatsLast(steps, 3, 3, isLookOrNote)
+	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
+		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
 }
 
-func isLook(s *step) bool { return !s.cannotLoop() }
+func canLoop(s *step) bool { return !s.cannotLoop() }
 
-func isLookOrNote(s *step) bool { return s.memo.call.plans || !s.cannotLoop() }
+func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.cannotLoop() }
 
-// redoes reports whether commands and edits, also those with side effects, restore the same states in turn:
+// repeatsWork reports whether commands and edits, also those with side effects, restore the same states in turn:
 // three rounds of two steps or of four steps, each with an equal result.
-func redoes(steps func(int) *step) bool {
+func repeatsWork(steps func(int) *step) bool {
 	works := func(s *step) bool {
 		v := s.outcome().Outcome
-		return s.memo.call.works && !s.memo.call.repeats && (v == OK || v == Error)
+		return s.memo.traits.works && !s.memo.traits.repeats && (v == OK || v == Error)
 	}
 	return repeatsLast(steps, 2, 3, works) || repeatsLast(steps, 4, 3, works)
 }
@@ -128,7 +128,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 			return false
 		}
 		last[i] = s
-		if i >= n && (!sameCall(s, last[i-n]) || s.result() != last[i-n].result()) {
+		if i >= n && (!sameCall(s, last[i-n]) || s.resultHash() != last[i-n].resultHash()) {
 			return false
 		}
 	}
@@ -195,9 +195,9 @@ func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {
 	from := req.New()
-	h := &history{req: req, res: r, firstNew: from, next: req.End(), visits: maxVisits, warned: warned, recall: recall}
+	h := &history{req: req, res: r, firstNew: from, unread: req.End(), visits: maxVisits, warned: warned, recall: recall}
 	h.fill()
-	h.first = h.next
+	h.answerStart = h.unread
 	return h.findLoops(len(h.steps), func(s *step) bool {
 		return s.item >= from && !warned[s.callID] && h.hasEarlierCall(s)
 	})

@@ -14,7 +14,7 @@ const lastLines = 4
 func (p *phrases) outputFails(body string) (string, bool) {
 	var lines []string // plain, without empty lines
 	for line := range strings.SplitSeq(body, "\n") {
-		if t := plain(line); t != "" {
+		if t := plainLine(line); t != "" {
 			lines = append(lines, t)
 		}
 	}
@@ -23,7 +23,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	}
 	done := false
 	for _, t := range lines[max(len(lines)-lastLines, 0):] {
-		done = done || p.doneLine(t)
+		done = done || p.isSuccessLine(t)
 	}
 	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
 		return rule, true
@@ -101,8 +101,8 @@ func looksLikeCode(lines []string) bool {
 	return numbered*4 >= min(len(lines), 12)*3
 }
 
-// doneLine reports whether a line is the summary of a success.
-func (p *phrases) doneLine(t string) bool {
+// isSuccessLine reports whether a line is the summary of a success.
+func (p *phrases) isSuccessLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
 		(strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || isPytestSummary(t)):
@@ -123,7 +123,7 @@ func (p *phrases) endsInSuccess(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastLines {
 		start := strings.LastIndexByte(body, '\n') + 1
-		if p.doneLine(plain(body[start:])) {
+		if p.isSuccessLine(plainLine(body[start:])) {
 			return true
 		}
 		body = strings.TrimRight(body[:start], " \r\n\t")
@@ -133,7 +133,7 @@ func (p *phrases) endsInSuccess(body string) bool {
 
 // allShellErrors reports whether every line is an error of a shell, a utility or a command.
 func (p *phrases) allShellErrors(body string) bool {
-	return all(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
+	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
 // onlyOwnErrors reports whether every line is an error of the shell or of a program of the command. Files
@@ -145,19 +145,19 @@ func (c *shellCommand) onlyOwnErrors(body string) bool {
 		return true
 	}
 	filters := c.phrases.inList("program filters", c.last)
-	return all(body, func(t string) bool {
+	return allLines(body, func(t string) bool {
 		return c.phrases.isShellError(t) && c.calls(t) || !filters && c.phrases.line.command.match(t)
 	})
 }
 
-// all reports whether a short text has lines, and accept accepts each line.
-func all(body string, accept func(line string) bool) bool {
+// allLines reports whether a short text has lines, and accept accepts each line.
+func allLines(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
 	}
 	n := 0
 	for line := range strings.SplitSeq(body, "\n") {
-		if t := plain(line); t != "" {
+		if t := plainLine(line); t != "" {
 			if n++; !accept(t) {
 				return false
 			}
@@ -183,7 +183,7 @@ func (c *shellCommand) hasOwnError(body string) bool {
 		if n > 2 && n <= count-lastLines {
 			continue
 		}
-		if t := plain(line); c.phrases.isOwnError(t) && c.calls(t) {
+		if t := plainLine(line); c.phrases.isOwnError(t) && c.calls(t) {
 			return true
 		}
 	}

@@ -43,9 +43,9 @@ type phrases struct {
 	line    linePhrases
 
 	refusals                 []refusalWording
-	synthetic                []meaning // beginnings of texts of an agent in the role of the user
-	sideSentences, sideRoles []meaning // sentences and roles in side requests of agents
-	sideOrders               []meaning // objects of the housekeeping of chat front ends
+	synthetic                []ruledPhrase // beginnings of texts of an agent in the role of the user
+	sideSentences, sideRoles []ruledPhrase // sentences and roles in side requests of agents
+	sideOrders               []ruledPhrase // objects of the housekeeping of chat front ends
 }
 
 // messagePhrases are phrases of the message of a failure, by their first byte.
@@ -71,18 +71,18 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// meaning is a phrase with its rule or with a kind of request.
-type meaning struct{ rule, text string }
+// ruledPhrase is a phrase with its rule or with a kind of request.
+type ruledPhrase struct{ rule, text string }
 
 // prefixes holds phrases by their first byte.
-type prefixes [256][]meaning
+type prefixes [256][]ruledPhrase
 
 func (p *prefixes) add(phrase, rule string) {
-	p[phrase[0]] = append(p[phrase[0]], meaning{rule, phrase})
+	p[phrase[0]] = append(p[phrase[0]], ruledPhrase{rule, phrase})
 }
 
 // byFirstByte returns the phrases with the first byte of s.
-func (p *prefixes) byFirstByte(s string) []meaning {
+func (p *prefixes) byFirstByte(s string) []ruledPhrase {
 	if s == "" {
 		return nil
 	}
@@ -107,7 +107,7 @@ type listLine struct {
 	class  string // the first word is the destination of the phrase
 	phrase string
 	text   string // test case: a text whose judgement depends on the phrase
-	line   string // file and line number
+	place  string // file and line number
 }
 
 // readLists returns the lines of both lists.
@@ -166,13 +166,13 @@ func compile(list []listLine) *phrases {
 			by, rule, _ := strings.Cut(more, " ")
 			p.refusals = append(p.refusals, refusalWording{l.phrase, Refuser(by), rule})
 		case "synthetic":
-			p.synthetic = append(p.synthetic, meaning{more, l.phrase})
+			p.synthetic = append(p.synthetic, ruledPhrase{more, l.phrase})
 		case "side-says":
-			p.sideSentences = append(p.sideSentences, meaning{more, l.phrase})
+			p.sideSentences = append(p.sideSentences, ruledPhrase{more, l.phrase})
 		case "side-is":
-			p.sideRoles = append(p.sideRoles, meaning{more, l.phrase})
+			p.sideRoles = append(p.sideRoles, ruledPhrase{more, l.phrase})
 		case "side-order":
-			p.sideOrders = append(p.sideOrders, meaning{more, l.phrase})
+			p.sideOrders = append(p.sideOrders, ruledPhrase{more, l.phrase})
 		case "error-word":
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)

@@ -36,7 +36,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		rule, weight := p.failLine(text)
 		return fmt.Sprint(rule, weight, p.line.command.match(text), p.isShellError(text))
 	case "done":
-		return fmt.Sprint(p.doneLine(text))
+		return fmt.Sprint(p.isSuccessLine(text))
 	case "own-failure", "own-note":
 		return fmt.Sprint(p.isOwnError(text))
 	case "time-of", "time-up":
@@ -138,10 +138,10 @@ func knows(p *phrases, class, phrase, text string) string {
 			return describeCall("book_tour", "{}", text)
 		}
 		if class == "key budget" {
-			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys("budget", call.args.keys))
+			return fmt.Sprint(looseIdentity("get", text) != 0, p.areKeys("budget", call.args.keys))
 		}
 		if class == "key cursor" || class == "key position" {
-			return fmt.Sprint(looseKey("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
+			return fmt.Sprint(looseIdentity("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
 		}
 		canon, words := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canon, words, p.signatureText(text), describeCall("read_it", text, text), describeCall("run_command", text, text),
@@ -174,7 +174,7 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 		less := without(all, list, i)
 		if got := readingOf(all, l.class, l.phrase, l.text); got == readingOf(less, l.class, l.phrase, l.text) {
 			faults = append(faults, fmt.Sprintf("%s: the result for the test case %[4]q is %[5]s with and without the phrase %[3]q of %[2]s: "+
-				"change the test case, or delete the phrase", l.line, l.class, l.phrase, l.text, got))
+				"change the test case, or delete the phrase", l.place, l.class, l.phrase, l.text, got))
 		}
 	}
 	return faults

@@ -37,7 +37,7 @@ func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
 	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
 		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
-	err := rd.all()
+	err := rd.readAll()
 	if failed := rd.drain(); failed != nil {
 		err = failed
 	}
@@ -98,8 +98,8 @@ type list struct {
 // a fault per line.
 const maxFaults = 10
 
-// all reads the input to its end.
-func (r *reading) all() error {
+// readAll reads the input to its end.
+func (r *reading) readAll() error {
 	for atStart := true; ; {
 		part, err := r.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -117,7 +117,7 @@ func (r *reading) all() error {
 		r.rest = max(r.rest-int64(len(part)), 0)
 		if len(part) > 0 {
 			if atStart {
-				r.resume(part)
+				r.dropCutValue(part)
 			}
 			if failed := r.split(part); failed != nil {
 				return failed
@@ -135,8 +135,8 @@ func (r *reading) all() error {
 	}
 }
 
-// between reads a character outside of a value.
-func (r *reading) between(c byte) error {
+// outside reads a character outside of a value.
+func (r *reading) outside(c byte) error {
 	r.any = true
 	switch {
 	case c == '{' && (r.list == nil || !r.list.comma):
@@ -166,9 +166,9 @@ func (r *reading) between(c byte) error {
 // dropBroken reports a line that is not valid JSON, drops the open value, and skips the rest of the
 // line.
 func (r *reading) dropBroken(line int, why error) {
-	r.fault(line, "", fmt.Errorf("the text is not JSON: %w", why))
+	r.reportFault(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.open.starts {
-		r.fault(n, "", fmt.Errorf("the text is not JSON: %w", why))
+		r.reportFault(n, "", fmt.Errorf("the text is not JSON: %w", why))
 	}
 	r.open.depth, r.open.inString, r.open.escaped, r.open.starts, r.lineValues = 0, false, false, nil, nil
 	r.skipLine = line == r.line
@@ -260,7 +260,7 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 		if err = r.drain(); err != nil {
 			return err
 		}
-		err = r.each(Transcript{Source: name(rec.Source), ID: name(rec.ID), Request: rec.Request, Reward: rec.Reward})
+		err = r.each(Transcript{Source: stringContent(rec.Source), ID: stringContent(rec.ID), Request: rec.Request, Reward: rec.Reward})
 		r.stopped = err != nil
 		return err
 	}
@@ -269,14 +269,14 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 		which = fmt.Sprintf(", element %d", r.list.n)
 	}
 	which, err = describeFault(raw, rec, err, which)
-	r.fault(r.open.start, which, err)
+	r.reportFault(r.open.start, which, err)
 	return nil
 }
 
 // lineFault notes the fault of the transcript of a JSON line.
 func (r *reading) lineFault(start int, raw []byte, rec wire.Recording, err error) {
 	which, err := describeFault(raw, rec, err, "")
-	r.note(start, which, err)
+	r.addFault(start, which, err)
 }
 
 // describeFault adds the id of a transcript to which, and returns the reason of a JSON error.
@@ -287,7 +287,7 @@ func describeFault(raw []byte, rec wire.Recording, err error, which string) (str
 		}
 	}
 	if len(rec.ID) > 0 {
-		which += fmt.Sprintf(" (%s)", name(rec.ID))
+		which += fmt.Sprintf(" (%s)", stringContent(rec.ID))
 	}
 	return which, err
 }
@@ -302,14 +302,14 @@ func (r *reading) drain() error {
 	return err
 }
 
-// fault notes a fault after the faults of the lines before.
-func (r *reading) fault(line int, which string, err error) {
+// reportFault notes a fault after the faults of the lines before.
+func (r *reading) reportFault(line int, which string, err error) {
 	_ = r.drain() // the next add, or the end of read, returns the error
-	r.note(line, which, err)
+	r.addFault(line, which, err)
 }
 
-// note adds the fault of a line, or of the named part of the line.
-func (r *reading) note(line int, which string, err error) {
+// addFault adds the fault of a line, or of the named part of the line.
+func (r *reading) addFault(line int, which string, err error) {
 	if len(r.faults) == maxFaults {
 		r.moreFaults = append(r.moreFaults, line)
 		return
@@ -333,8 +333,8 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// name returns the content of a JSON string. Other values stay as written.
-func name(raw []byte) string {
+// stringContent returns the content of a JSON string. Other values stay as written.
+func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

@@ -38,9 +38,9 @@ func (r *reading) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// resume gives up an open value if the line holds a whole transcript. The value is then the rest of
+// dropCutValue gives up an open value if the line holds a whole transcript. The value is then the rest of
 // a line that was cut, and would swallow the lines that follow.
-func (r *reading) resume(line []byte) {
+func (r *reading) dropCutValue(line []byte) {
 	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
 	}
@@ -86,7 +86,7 @@ func (r *reading) split(part []byte) error {
 			}
 		default:
 			from = k
-			if err := r.between(c); err != nil {
+			if err := r.outside(c); err != nil {
 				return err
 			}
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxCanon is the number of bytes of the longest arguments that are decoded: a megabyte of "{}"
+// maxDecodedArgs is the number of bytes of the longest arguments that are decoded: a megabyte of "{}"
 // would become a hundred megabytes of maps. Longer arguments are equal if their bytes are equal.
-const maxCanon = 256 << 10
+const maxDecodedArgs = 256 << 10
 
 // CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and
 // no descriptions that the model words differently each time.
@@ -29,7 +29,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	if trimmed == "" {
 		return "{}"
 	}
-	if len(trimmed) > maxCanon {
+	if len(trimmed) > maxDecodedArgs {
 		return trimmed
 	}
 	dec := json.NewDecoder(strings.NewReader(trimmed))
@@ -38,7 +38,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	if err := dec.Decode(&v); err != nil || dec.More() {
 		return oneSpace(trimmed)
 	}
-	if top, ok := v.(map[string]any); ok && p.hasWork(maps.Keys(top)) {
+	if top, ok := v.(map[string]any); ok && p.hasInputKey(maps.Keys(top)) {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.describes(k) })
 	}
 	out, err := json.Marshal(p.canonical(v, spell))
@@ -101,7 +101,7 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 // key with the real input, such as a command: the description of a new issue is itself the input.
 func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
-func (p *phrases) hasWork(keys iter.Seq[string]) bool {
+func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	for k := range keys {
 		if p.isKey("works", k) {
 			return true
@@ -110,13 +110,13 @@ func (p *phrases) hasWork(keys iter.Seq[string]) bool {
 	return false
 }
 
-// longest returns the three longest runs of plain letters and digits. Every JSON spelling of a text
+// longestRuns returns the three longest runs of plain letters and digits. Every JSON spelling of a text
 // holds these runs unchanged.
-func longest(runs []string, s string) []string {
-	plain := func(r rune) bool {
+func longestRuns(runs []string, s string) []string {
+	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
 	}
-	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !plain(r) }) {
+	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !isPlain(r) }) {
 		if len(word) < 3 || len(runs) == 3 && len(word) <= len(runs[2]) || slices.Contains(runs, word) {
 			continue
 		}
@@ -136,22 +136,22 @@ func (c *toolCall) literals(args string) []string {
 	case arrayValue:
 		return c.args.literals(nil)
 	default: // unreadable arguments
-		return longest(nil, cutText(args, maxCanon))
+		return longestRuns(nil, cutText(args, maxDecodedArgs))
 	}
-	drop, words := c.phrases.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
+	drop, words := c.phrases.hasInputKey(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
 			if _, ok := c.searchedName(); ok {
-				words = longest(words, c.shell.parts[0].prog)
+				words = longestRuns(words, c.shell.parts[0].prog)
 				continue
 			}
 			cmd, _ := c.withoutLimits(c.commandText())
 			cmd, _ = c.phrases.spelling(cmd)
-			words = longest(words, cmd)
+			words = longestRuns(words, cmd)
 		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):
-			words = longest(words, sqlNames(c.args.vals[i].text()))
+			words = longestRuns(words, sqlNames(c.args.vals[i].text()))
 		case c.args.vals[i].kind == stringValue && c.searches() && isQueryKey(k):
 		default:
 			words = c.args.vals[i].literals(words)
@@ -164,9 +164,9 @@ func (c *toolCall) literals(args string) []string {
 func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:
-		return longest(runs, v.text())
+		return longestRuns(runs, v.text())
 	case numberValue: // a number keeps its spelling
-		return longest(runs, v.raw)
+		return longestRuns(runs, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {
@@ -175,36 +175,36 @@ func (v lenientValue) literals(runs []string) []string {
 	return runs
 }
 
-// callKey returns the identity of a call: a hash of tool and arguments. Calls with the same canonical
+// callIdentity returns the identity of a call: a hash of tool and arguments. Calls with the same canonical
 // arguments have the same identity.
-func callKey(tool, args string) uint64 {
+func callIdentity(tool, args string) uint64 {
 	call := wording().analyseCall(tool, args)
-	return call.key(tool, args)
+	return call.identity(tool, args)
 }
 
-// key is callKey for an analysed call.
-func (c *toolCall) key(tool, args string) uint64 {
+// identity is callIdentity for an analysed call.
+func (c *toolCall) identity(tool, args string) uint64 {
 	if !c.isComplete(args) {
 		return xxhash.Sum64String(tool + "\x00" + c.phrases.canonicalArgs(args, true))
 	}
-	return mixed(xxhash.Sum64String(tool), c.argsKey(c.args))
+	return combine(xxhash.Sum64String(tool), c.argsKey(c.args))
 }
 
 // isComplete reports whether the analysis holds all arguments. Longer and deeper arguments are compared by
 // their canonical text.
 func (c *toolCall) isComplete(args string) bool {
-	return c.complete && c.args.kind == objectValue && len(args) <= maxCanon
+	return c.complete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
 // argsKey returns a hash of arguments without their descriptions. The order of the keys does not count.
 func (c *toolCall) argsKey(args lenientValue) uint64 {
-	drop, sum := c.phrases.hasWork(slices.Values(args.keys)), uint64(len(args.keys))
+	drop, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
 		if drop && c.phrases.describes(k) {
 			sum-- // a call without the description is equal
 			continue
 		}
-		sum += mixed(xxhash.Sum64String(k), c.valueKey(k, args.vals[i]))
+		sum += combine(xxhash.Sum64String(k), c.valueKey(k, args.vals[i]))
 	}
 	return sum
 }
@@ -223,7 +223,7 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 	case objectValue:
 		sum := uint64(1)
 		for i, k := range v.keys {
-			sum += mixed(xxhash.Sum64String(k), c.valueKey(k, v.vals[i]))
+			sum += combine(xxhash.Sum64String(k), c.valueKey(k, v.vals[i]))
 		}
 		return sum
 	case arrayValue:
@@ -233,12 +233,12 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 		}
 		sum := uint64(2)
 		for _, e := range v.vals {
-			sum = mixed(sum, c.valueKey("", e))
+			sum = combine(sum, c.valueKey("", e))
 		}
 		return sum
 	case noValue, numberValue, boolValue: // a number keeps its spelling: 1 and 1.0 are different
 	}
-	return mixed(uint64(v.kind), xxhash.Sum64String(v.raw))
+	return combine(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
 // commandSpelling returns a command line in the form in which other spellings are equal.
@@ -268,8 +268,8 @@ func (c *toolCall) spelling() (command, where string) {
 	return c.phrases.spellingOf(c.command, &c.shell.line)
 }
 
-// mixed combines two hashes. The order counts.
-func mixed(a, b uint64) uint64 {
+// combine combines two hashes. The order counts.
+func combine(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)
 	binary.LittleEndian.PutUint64(pair[8:], b)

@@ -7,13 +7,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxSum is the number of bytes that are compared at either end of a result.
-const maxSum = 32 << 10
+// maxHashed is the number of bytes that are compared at either end of a result.
+const maxHashed = 32 << 10
 
-// resultSum returns a hash of a result without the parts that change from run to run: colours,
+// hashResult returns a hash of a result without the parts that change from run to run: colours,
 // chunk ids, wall times, shell and process numbers, clock times, durations, addresses, random
 // names.
-func resultSum(text string) uint64 { return wording().stableHash(text) }
+func hashResult(text string) uint64 { return wording().stableHash(text) }
 
 // stableHash returns a hash of a result without the parts that differ between equal results, such as times and
 // temporary names.
@@ -22,14 +22,14 @@ func (p *phrases) stableHash(text string) uint64 {
 		// The results are JSON, and the changing parts are on the same line.
 		text = p.unframe(text).body
 	}
-	if len(text) > 2*maxSum {
-		text = text[:maxSum] + text[len(text)-maxSum:]
+	if len(text) > 2*maxHashed {
+		text = text[:maxHashed] + text[len(text)-maxHashed:]
 	}
 	var d xxhash.Digest
 	d.Reset()
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
-		t := plain(line)
+		t := plainLine(line)
 		if t == "" || hasPrefixOf(t, p.lists["frame-varies"]) {
 			continue
 		}
@@ -72,7 +72,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 			}
 			j++
 		}
-		if word := t[i:j]; digits > 0 && p.volatile(word, digits, t[:i], t[j:]) || isTemporaryName(t[:i], word) {
+		if word := t[i:j]; digits > 0 && p.isVolatile(word, digits, t[:i], t[j:]) || isTemporaryName(t[:i], word) {
 			dst = append(dst, '#')
 		} else {
 			dst = append(dst, word...)
@@ -95,7 +95,7 @@ func dateEnd(t string, i int) int {
 // isTemporaryName reports whether a word is the random part of a name in a folder for temporary files:
 // /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2.
 func isTemporaryName(before, word string) bool {
-	const minLen, maxLen, mixed, maxPath = 6, 12, 2, 256
+	const minLen, maxLen, minOfEach, maxPath = 6, 12, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
 		return false
 	}
@@ -113,7 +113,7 @@ func isTemporaryName(before, word string) bool {
 			digits++
 		}
 	}
-	return digits >= mixed && len(word)-digits >= mixed
+	return digits >= minOfEach && len(word)-digits >= minOfEach
 }
 
 // endsWithIDLabel reports whether the id of a request or a trace follows.
@@ -130,9 +130,9 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// clientPort reports whether a word is an address with the port that a system gives to a client: a high
+// hasClientPort reports whether a word is an address with the port that a system gives to a client: a high
 // port, or the left end of a connection.
-func clientPort(w, after string) bool {
+func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
 		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
@@ -163,13 +163,13 @@ func isUUID(s string) bool {
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
-// volatile reports whether a word with digits changes from run to run.
-func (p *phrases) volatile(w string, digits int, before, after string) bool {
+// isVolatile reports whether a word with digits changes from run to run.
+func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	sets := alphabetsOf(w)
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
-	case sets&clockBytes != 0 && digits >= 4 && clock(w, digits, before):
+	case sets&clockBytes != 0 && digits >= 4 && isClock(w, digits, before):
 		return true
 	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // Unix time in seconds or milliseconds
 		return true
@@ -177,11 +177,11 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
-	case durationWord(w, sets), clientPort(w, after):
+	case isDuration(w, sets), hasClientPort(w, after):
 		return true
 	case len(w) >= 8 && digits >= 3 && isRandom(w):
 		return true
-	case digits == len(w) && isProcess(before, after):
+	case digits == len(w) && isProcessNumber(before, after):
 		return true
 	case sets&numberBytes != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
@@ -204,13 +204,13 @@ func isRandom(w string) bool {
 	return changes >= minChanges
 }
 
-// isProcess reports whether a number between its neighbours is the number of a process: "nginx[71]: ", "==71==".
-func isProcess(before, after string) bool {
+// isProcessNumber reports whether a number between its neighbours is the number of a process: "nginx[71]: ", "==71==".
+func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// clock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".
-func clock(w string, digits int, before string) bool {
+// isClock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".
+func isClock(w string, digits int, before string) bool {
 	switch strings.Count(w, ":") {
 	case 0:
 		return false
@@ -256,8 +256,8 @@ func alphabetsOf(w string) alphabetSet {
 
 func hexOnly(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
 
-// durationWord reports whether a word is a duration: 971ms, 0.12s, 1m30s.
-func durationWord(w string, sets alphabetSet) bool {
+// isDuration reports whether a word is a duration: 971ms, 0.12s, 1m30s.
+func isDuration(w string, sets alphabetSet) bool {
 	rest := w
 	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {
 		rest = rest[:len(rest)-1]

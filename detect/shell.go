@@ -40,7 +40,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 			continue
 		}
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
-		waits, polls := p.waiting(prog, args, depth)
+		waits, polls := p.waitsOrPolls(prog, args, depth)
 		readOnly := p.isReadOnly(prog, args)
 		c.readOnly, acts = c.readOnly && readOnly, acts || !readOnly && !polls
 		c.waits, c.polls = c.waits || waits, c.polls || polls

@@ -79,7 +79,7 @@ const knownHead = 600
 // whose system prompt starts with a known role for such requests.
 func (p *phrases) knownSide(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
-	first := slices.IndexFunc(p.sideSentences, func(m meaning) bool { return hasPrefixFold(head, m.text) })
+	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
 	if first < 0 {
 		first = len(p.sideSentences)
 	}
@@ -118,7 +118,7 @@ func hasPrefixFold(s, low string) bool {
 
 // firstMatch returns the index of the first phrase of the list at the start of a line, len(list)
 // for none. One pass over the lines is cheaper than a search per phrase.
-func firstMatch(text string, list []meaning) int {
+func firstMatch(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
 		for ; line != ""; line = line[1:] {

@@ -35,7 +35,7 @@ func (p *phrases) headline(text string) (all, picked []string) {
 	text = p.signatureText(clip(strings.TrimSpace(text)))
 	trace, cause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
-		t := plain(line)
+		t := plainLine(line)
 		if t == "" {
 			cause = false
 			continue

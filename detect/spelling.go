@@ -25,14 +25,14 @@ func isPlainLine(cmd string) bool {
 	if len(cmd) > maxCommand {
 		return false
 	}
-	plain := cmd
+	bare := cmd
 	if strings.ContainsAny(cmd, ">&") {
-		plain = withoutRedirection().Replace(cmd)
+		bare = withoutRedirection().Replace(cmd)
 	}
-	if strings.ContainsAny(plain, "<>(){}`&") {
+	if strings.ContainsAny(bare, "<>(){}`&") {
 		return false
 	}
-	for word := range strings.FieldsSeq(plain) {
+	for word := range strings.FieldsSeq(bare) {
 		if isKeyword(word) {
 			return false
 		}
@@ -131,10 +131,10 @@ func isKeyword(w string) bool {
 // the same command without the setting, because the setting may persist in the shell. Most pairs of
 // calls differ in a literal, so that the canonical form is rarely computed.
 func sameCall(a, b *step) bool {
-	if !b.memo.hasKey {
+	if !b.memo.hasIdentity {
 		other := &b.call.result
 		if other.tool != a.call.result.tool ||
-			slices.ContainsFunc(a.words(), func(w string) bool { return !strings.Contains(other.args, w) }) {
+			slices.ContainsFunc(a.literals(), func(w string) bool { return !strings.Contains(other.args, w) }) {
 			return false
 		}
 	}

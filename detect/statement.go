@@ -10,7 +10,7 @@ import (
 func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
-	first = plain(first)
+	first = plainLine(first)
 	if first == "" {
 		return "", false
 	}
@@ -24,9 +24,9 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "", false
 	case p.startsWithError(low, short):
 		return "error-first", true
-	case exceptionLine(first):
+	case isExceptionLine(first):
 		return "exception-first", true
-	case mysqlError(first):
+	case isMySQLError(first):
 		return "error-first", true
 	case p.startsWithUnable(low, first):
 		return "unable", true
@@ -34,7 +34,7 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "invalid", true
 	case short && rest == "" && p.endsWithMissing(firstSentence(low)):
 		return "no-such", true
-	case p.httpLine(low, short):
+	case p.isStatusLine(low, short):
 		return "http", true
 	}
 	return "", false
@@ -117,24 +117,24 @@ func (p *phrases) endsWithMissing(low string) bool {
 // missingAt reports whether a text starts with a phrase for a missing object. A full stop at the
 // end of the phrase may be missing at the end of the text.
 func (p *phrases) missingAt(text string) bool {
-	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m meaning) bool {
+	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
 		return ok && (rest == "" || rest == ".") || strings.HasPrefix(text, m.text)
 	})
 }
 
-// httpLine reports whether a text has a status of 400 or above in the place where clients write the
+// isStatusLine reports whether a text has a status of 400 or above in the place where clients write the
 // status.
-func (p *phrases) httpLine(low string, short bool) bool {
+func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
-		if rest, ok := strings.CutPrefix(low, lead); ok && failStatus(rest) {
+		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
 			return true
 		}
 	}
-	if rest, ok := strings.CutPrefix(low, "error "); ok && failStatus(rest) && endsClause(rest[3:]) {
+	if rest, ok := strings.CutPrefix(low, "error "); ok && startsWithFailStatus(rest) && endsClause(rest[3:]) {
 		return true
 	}
-	first := failStatus(low)
+	first := startsWithFailStatus(low)
 	if first && hasPrefixOf(low[3:], []string{" client error: ", " server error: "}) { // requests (Python)
 		return true
 	}
@@ -142,7 +142,7 @@ func (p *phrases) httpLine(low string, short bool) bool {
 		return false
 	}
 	for _, lead := range p.lists["status-in"] {
-		if _, rest, ok := strings.Cut(low, lead); ok && failStatus(rest) {
+		if _, rest, ok := strings.Cut(low, lead); ok && startsWithFailStatus(rest) {
 			return true
 		}
 	}
@@ -150,8 +150,8 @@ func (p *phrases) httpLine(low string, short bool) bool {
 		containsAny(low, p.lists["status-word"]...)
 }
 
-// failStatus reports whether a text begins with a number of three digits from 400 to 599.
-func failStatus(s string) bool {
+// startsWithFailStatus reports whether a text begins with a number of three digits from 400 to 599.
+func startsWithFailStatus(s string) bool {
 	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isNumber(s[1:3]) &&
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
@@ -173,9 +173,9 @@ func (p *phrases) isErrorMessage(message string) bool {
 // the browser.
 const pageHead = 6 << 10
 
-// errorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",
+// hasErrorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",
 // "screenshot of [404 Not Found](...)".
-func (p *phrases) errorTitle(head string) bool {
+func (p *phrases) hasErrorTitle(head string) bool {
 	title, ok := betweenTags(head, "<title>", "</title>")
 	if !ok {
 		if title, ok = betweenTags(head, "screenshot of [", "]("); !ok {
@@ -183,7 +183,7 @@ func (p *phrases) errorTitle(head string) bool {
 		}
 	}
 	low := strings.ToLower(strings.TrimSpace(cutText(title, 120)))
-	if len(low) >= 3 && failStatus(low) && len(low) < 60 {
+	if len(low) >= 3 && startsWithFailStatus(low) && len(low) < 60 {
 		return true
 	}
 	return hasPrefixOf(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
@@ -197,12 +197,12 @@ func (p *phrases) pageFails(text string, page bool) (string, bool) {
 	case containsAny(head, "](chrome-error://", "(about:neterror"),
 		containsAny(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):
 		return "unreachable", true
-	case p.errorTitle(head):
+	case p.hasErrorTitle(head):
 		return "http", true
 	}
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {
-		t := plain(line)
+		t := plainLine(line)
 		if t == "" {
 			continue
 		}

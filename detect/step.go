@@ -26,12 +26,12 @@ type step struct {
 	person bool
 	turn   personTurn
 	memo   stepMemo
-	from   *wire.Request // the request with the text of the step, after drop
+	from   *wire.Request // the request with the text of the step, after dropText
 }
 
-// drop removes the texts of a step that was judged. A text that is needed later is read from the request
+// dropText removes the texts of a step that was judged. A text that is needed later is read from the request
 // again. Old steps keep the result of each judgement; old steps with equal judgements share the call in old.
-func (s *step) drop(req *wire.Request, old map[Judgement]*judgedCall) {
+func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.from = req
 	if s.person {
 		s.turn.words = ""
@@ -39,21 +39,21 @@ func (s *step) drop(req *wire.Request, old map[Judgement]*judgedCall) {
 	}
 	judgement := s.outcome()
 	s.identity()
-	if s.loose(); s.memo.query != 0 {
-		s.result() // needs the arguments
+	if s.looseIdentity(); s.memo.query != 0 {
+		s.resultHash() // needs the arguments
 	}
 	shared := old[judgement]
 	if shared == nil {
-		shared = &judgedCall{analysis: dropped, hasJudgement: true, judgement: judgement}
+		shared = &judgedCall{analysis: droppedCall, hasJudgement: true, judgement: judgement}
 		old[judgement] = shared
 	}
-	s.call, s.callID, s.memo.words = shared, "", nil
+	s.call, s.callID, s.memo.literals = shared, "", nil
 }
 
-// dropped is the analysis of a call after drop. The step holds the properties that are still needed.
+// droppedCall is the analysis of a call after dropText. The step holds the properties that are still needed.
 //
 //nolint:gochecknoglobals // immutable
-var dropped = new(toolCall)
+var droppedCall = new(toolCall)
 
 // text returns the text of the result.
 func (s *step) text() string {
@@ -65,24 +65,24 @@ func (s *step) text() string {
 
 // personTurn holds the words of a user's turn.
 type personTurn struct {
-	words           string
-	parsed, reopens bool // reopens: the words report a change; known once the words are parsed
+	words                 string
+	parsed, reportsChange bool // reportsChange is valid once parsed is true
 }
 
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
-	key, sum                 uint64
-	where                    uint64 // hash of the folder and the variables of a command, or of the file of an edit; 0: none
-	loose                    uint32 // looseKey, with the key
-	query                    uint64 // words of a search, known with loose
-	hasKey, hasSum, hasLoose bool
-	call                     callTraits
-	words                    []string // literals of the arguments
-	hasWords                 bool     // words are known
-	hasOutcome               bool     // the fields below are known
-	transient, hasTransient  bool     // the failure may end without a change
-	silent                   bool     // a shell command that did not report its success
-	timePassed               bool     // time passed: a wait between commands or inside of a command
+	identity, resultHash                         uint64
+	where                                        uint64 // hash of the folder and the variables of a command, or of the file of an edit; 0: none
+	looseIdentity                                uint32 // the identity without budgets, 0 for a call without a budget (attempts.go)
+	query                                        uint64 // set of the words of a search, computed with looseIdentity
+	hasIdentity, hasResultHash, hasLooseIdentity bool
+	traits                                       callTraits
+	literals                                     []string // literals of the arguments
+	hasLiterals                                  bool     // words are known
+	hasOutcome                                   bool     // the fields below are known
+	transient, hasTransient                      bool     // the failure may end without a change
+	silent                                       bool     // a shell command that did not report its success
+	timePassed                                   bool     // time passed: a wait between commands or inside of a command
 }
 
 // callTraits are the properties of a call without its result.
@@ -101,15 +101,15 @@ type callTraits struct {
 // toolCall returns the analysed call, and computes the traits of the call at the first use.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
-	if !s.memo.call.computed {
-		s.memo.call.computed = true
-		s.memo.call.mayChange = call.mayChange()
-		s.memo.call.edit, s.memo.call.exec = call.purpose == purposeEdit, call.purpose == purposeExec
-		s.memo.call.plans = call.purpose == purposePlan
-		s.memo.call.works = s.memo.call.edit || s.memo.call.exec
-		s.memo.call.scrolls = call.scrolls()
-		s.memo.call.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
-		s.memo.call.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
+	if !s.memo.traits.computed {
+		s.memo.traits.computed = true
+		s.memo.traits.mayChange = call.mayChange()
+		s.memo.traits.edit, s.memo.traits.exec = call.purpose == purposeEdit, call.purpose == purposeExec
+		s.memo.traits.plans = call.purpose == purposePlan
+		s.memo.traits.works = s.memo.traits.edit || s.memo.traits.exec
+		s.memo.traits.scrolls = call.scrolls()
+		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
+		s.memo.traits.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
 	return call
@@ -117,9 +117,9 @@ func (s *step) toolCall() *toolCall {
 
 // identity returns the key of the call, which equal calls share. The key is computed at the first use.
 func (s *step) identity() uint64 {
-	if !s.memo.hasKey {
+	if !s.memo.hasIdentity {
 		call := s.toolCall()
-		s.memo.key, s.memo.hasKey = call.key(s.call.result.tool, s.call.result.args), true
+		s.memo.identity, s.memo.hasIdentity = call.identity(s.call.result.tool, s.call.result.args), true
 		if len(call.shell.parts) > 0 {
 			if _, where := call.spelling(); where != "" {
 				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
@@ -128,36 +128,36 @@ func (s *step) identity() uint64 {
 			s.memo.where = xxhash.Sum64String(call.path()) & 0xFFFF
 		}
 	}
-	return s.memo.key
+	return s.memo.identity
 }
 
 // edits reports whether the call changes files with an editor.
 func (s *step) edits() bool {
 	s.toolCall()
-	return s.memo.call.edit
+	return s.memo.traits.edit
 }
 
 // checks reports whether the call ran a test or a command.
 func (s *step) checks() bool {
 	v := s.outcome().Outcome
-	return s.memo.call.runs && (v == OK || v == Error)
+	return s.memo.traits.runs && (v == OK || v == Error)
 }
 
-// loose returns the identity of the call without its budgets, 0 for a call without a budget.
-func (s *step) loose() uint32 {
-	if !s.memo.hasLoose {
-		s.memo.loose, s.memo.hasLoose = s.toolCall().looseKey(s.call.result.tool, s.call.result.args), true
+// looseIdentity returns the identity of the call without its budgets, 0 for a call without a budget.
+func (s *step) looseIdentity() uint32 {
+	if !s.memo.hasLooseIdentity {
+		s.memo.looseIdentity, s.memo.hasLooseIdentity = s.toolCall().looseIdentity(s.call.result.tool, s.call.result.args), true
 		s.memo.query = s.toolCall().queryWords()
 	}
-	return s.memo.loose
+	return s.memo.looseIdentity
 }
 
-// words returns literals of the arguments: see toolCall.literals.
-func (s *step) words() []string {
-	if !s.memo.hasWords {
-		s.memo.words, s.memo.hasWords = s.toolCall().literals(s.call.result.args), true
+// literals returns literals of the arguments: see toolCall.literals.
+func (s *step) literals() []string {
+	if !s.memo.hasLiterals {
+		s.memo.literals, s.memo.hasLiterals = s.toolCall().literals(s.call.result.args), true
 	}
-	return s.memo.words
+	return s.memo.literals
 }
 
 // outcome returns the judgement of the result. The first call also records in memo whether the result
@@ -176,21 +176,21 @@ func (s *step) outcome() Judgement {
 	}
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
-		s.memo.call.repeats = false
+		s.memo.traits.repeats = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.call.repeats = s.memo.call.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
+	s.memo.traits.repeats = s.memo.traits.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
 	return v
 }
 
-// reopens reports whether other calls may give other results after the step: the step had or
+// mayChangeResults reports whether other calls may give other results after the step: the step had or
 // started a side effect, or time passed.
-func (s *step) reopens() bool {
+func (s *step) mayChangeResults() bool {
 	v := s.outcome()
-	return s.memo.timePassed || s.memo.call.mayChange && (v.Outcome == OK || v.Outcome == Pending)
+	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
 // isTransient reports whether the failure of a step may end without a change.
@@ -201,25 +201,25 @@ func (s *step) isTransient() bool {
 	return s.memo.transient
 }
 
-// result returns a hash of the result, without parts that differ between equal results.
-func (s *step) result() uint64 {
-	if !s.memo.hasSum {
+// resultHash returns a hash of the result, without parts that differ between equal results.
+func (s *step) resultHash() uint64 {
+	if !s.memo.hasResultHash {
 		s.toolCall()
 		text := s.text()
-		if s.memo.call.exec {
+		if s.memo.traits.exec {
 			text = wording().unframe(text).body
 		}
 		text = s.call.toolCall().withoutQuery(text)
-		s.memo.sum, s.memo.hasSum = resultSum(text)^s.mediaHash, true
+		s.memo.resultHash, s.memo.hasResultHash = hashResult(text)^s.mediaHash, true
 	}
-	return s.memo.sum
+	return s.memo.resultHash
 }
 
 // cannotLoop reports whether a step is no part of a loop: the step may have had side effects, is meant to
 // be repeated, or was not carried out.
 func (s *step) cannotLoop() bool {
 	v := s.outcome()
-	return s.memo.call.repeats || s.memo.call.mayChange || v.Outcome == Pending || v.Outcome == Refusal
+	return s.memo.traits.repeats || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
 // reportsChange reports whether the person says that something changed.
@@ -229,9 +229,9 @@ func (s *step) reportsChange() bool {
 		if s.from != nil {
 			words, _ = personWords(s.from, s.item)
 		}
-		s.turn.parsed, s.turn.reopens = true, wording().mentionsChange(words)
+		s.turn.parsed, s.turn.reportsChange = true, wording().mentionsChange(words)
 	}
-	return s.turn.reopens
+	return s.turn.reportsChange
 }
 
 // isUnfinished reports whether a short result describes an unfinished task, so that the agent asks again
@@ -287,8 +287,8 @@ func (c *toolCall) mayChange() bool {
 		// Tools that get, list or search change nothing; tools that update, book or send change state. A
 		// tool whose name has no such verb counts as read-only: if the call fails again in the same way,
 		// nothing has changed.
-		return len(c.words) > 0 && !c.phrases.inList("verb looks", c.words[0]) &&
-			slices.ContainsFunc(c.words, func(w string) bool { return c.phrases.inList("verb changes", w) })
+		return len(c.nameWords) > 0 && !c.phrases.inList("verb looks", c.nameWords[0]) &&
+			slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb changes", w) })
 	}
 	return false
 }

@@ -17,15 +17,15 @@ func hasPrefixOf(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plain returns a line without colours and surrounding white space.
-func plain(line string) string {
+// plainLine returns a line without colours and surrounding white space.
+func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return unboxed(strings.TrimSpace(line))
 	}
 	var b strings.Builder
 	b.Grow(len(line))
 	for i := 0; i < len(line); i++ {
-		if n := colour(line[i:]); n > 0 {
+		if n := colourLen(line[i:]); n > 0 {
 			i += n - 1
 			continue
 		}
@@ -61,9 +61,9 @@ func withoutSigns(t string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// colour returns the length of a colour sequence at the start of s. The escape byte may be lost
+// colourLen returns the length of a colour sequence at the start of s. The escape byte may be lost
 // ("[31merror[39m").
-func colour(s string) int {
+func colourLen(s string) int {
 	i := 0
 	if s[0] == 0x1b {
 		i = 1
@@ -174,22 +174,22 @@ const tripleBits = 14
 func newPersonText(low string) *personText {
 	s := &personText{text: low}
 	for i := 2; i < len(low); i++ {
-		h := triple(low[i-2], low[i-1], low[i])
+		h := tripleHash(low[i-2], low[i-1], low[i])
 		s.triples[h>>6] |= 1 << (h & 63)
 	}
 	return s
 }
 
-// triple hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative
+// tripleHash hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative
 // hashing).
-func triple(a, b, c byte) uint32 {
+func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
 // mayHold reports whether p can be in the text.
 func (s *personText) mayHold(p string) bool {
 	for i := 2; i < len(p); i++ {
-		if h := triple(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
+		if h := tripleHash(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
 			return false
 		}
 	}

@@ -131,7 +131,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		}
 		return Neutral, ""
 	}
-	opening, turn := p.opener(low), newPersonText(low)
+	opening, turn := p.withoutInterjections(low), newPersonText(low)
 	switch {
 	case pasted && len(low) < 400 && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"
@@ -163,7 +163,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		if turn.hasPhrase(p.lists["contrast"]...) {
 			return Correction, "thanks-but"
 		}
-		if p.agrees(opening) && p.endsWithQuestion(previous) {
+		if p.agrees(opening) && p.asksPermission(previous) {
 			return Approval, "yes"
 		}
 		return Thanks, "thanks"
@@ -252,11 +252,11 @@ func (p *phrases) declines(opening, previous string) bool {
 	case startsWord(rest, p.lists["no-more"]...):
 		return len(strings.Fields(rest)) < 16
 	}
-	return asksQuestion(previous) && startsWord(rest, p.lists["unknown-answer"]...)
+	return hasQuestionMark(previous) && startsWord(rest, p.lists["unknown-answer"]...)
 }
 
-// asksQuestion reports whether the agent ended with a question.
-func asksQuestion(previous string) bool { return strings.Contains(tail(previous), "?") }
+// hasQuestionMark reports whether the agent ended with a question.
+func hasQuestionMark(previous string) bool { return strings.Contains(tail(previous), "?") }
 
 // tail returns the end of the agent's text, where a question is.
 func tail(text string) string { return text[max(0, len(text)-200):] }
@@ -299,13 +299,13 @@ func (p *phrases) readApproval(opening string, turn *personText, previous string
 	switch {
 	case turn.hasPhrase(p.lists["contrast"]...) && p.asksAnother(turn), p.tweaks(turn):
 		return Correction, "yes-but"
-	case yes && (p.endsWithQuestion(previous) || rest <= 8):
+	case yes && (p.asksPermission(previous) || rest <= 8):
 		return Approval, "yes"
 	case yes && rest <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(turn.text, "?"):
 	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the person acts
-	case rest <= 3, p.endsWithQuestion(previous) && rest <= 12 && !turn.containsAny(p.lists["fact"]...):
+	case rest <= 3, p.asksPermission(previous) && rest <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
 	if p.asksAnother(turn) {
@@ -314,16 +314,16 @@ func (p *phrases) readApproval(opening string, turn *personText, previous string
 	return Neutral, ""
 }
 
-// maxOwn is the number of bytes of a turn that are read.
-const maxOwn = 4000
+// maxTurnText is the number of bytes of a turn that are read.
+const maxTurnText = 4000
 
 // ownWords removes pasted lines: quoted output, code, paths of screenshots. pasted reports whether
 // a pasted line is a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
-	for line := range strings.SplitSeq(cutText(words, maxOwn), "\n") {
-		t := plain(line)
+	for line := range strings.SplitSeq(cutText(words, maxTurnText), "\n") {
+		t := plainLine(line)
 		if strings.HasPrefix(t, "```") {
 			fence = !fence
 			continue
@@ -343,8 +343,8 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
 }
 
-// opener returns the text without leading interjections.
-func (p *phrases) opener(low string) string {
+// withoutInterjections returns the text without leading interjections.
+func (p *phrases) withoutInterjections(low string) string {
 	for {
 		trimmed := strings.TrimLeft(low, " .,!-–—…'\"")
 		for _, f := range p.lists["sound"] {
@@ -359,7 +359,7 @@ func (p *phrases) opener(low string) string {
 	}
 }
 
-func (p *phrases) endsWithQuestion(previous string) bool {
+func (p *phrases) asksPermission(previous string) bool {
 	const end = 600 // bytes: a question is at the end
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

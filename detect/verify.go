@@ -39,7 +39,7 @@ func (c *toolCall) verifies() string {
 	if kind != "" || c.purpose != purposeExec && c.purpose != purposeOther || !c.nameMatches("verifies") {
 		return kind
 	}
-	return c.phrases.verifies("tool", c.words...)
+	return c.phrases.verifies("tool", c.nameWords...)
 }
 
 // verifies returns the first kind of run with one of the words in its list.

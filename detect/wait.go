@@ -43,9 +43,9 @@ const maxCarried = 16
 // 'pg_isready'" has a depth of 2.
 const maxCarriers = 3
 
-// waiting reports whether a simple command blocks until a time or a state (waits), or asks once for
+// waitsOrPolls reports whether a simple command blocks until a time or a state (waits), or asks once for
 // a state that the agent waits for (polls).
-func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls bool) {
+func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
 		return true, false
@@ -54,7 +54,7 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 	case depth == 0 || len(args) == 0:
 		return false, false
 	case p.inList("program shell", prog) && !strings.HasPrefix(args[0], "-"): // a script
-		return p.waiting(args[0][strings.LastIndexByte(args[0], '/')+1:], args[1:], depth-1)
+		return p.waitsOrPolls(args[0][strings.LastIndexByte(args[0], '/')+1:], args[1:], depth-1)
 	case p.inList("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
 		inner := p.analyse(args[1], depth-1)
 		return inner.waits, inner.polls
@@ -69,7 +69,7 @@ func (p *phrases) waiting(prog string, args []string, depth int) (waits, polls b
 			if p.inList("program shell", name) {
 				deeper = depth - 1
 			}
-			if waits, polls = p.waiting(name, rest, deeper); waits || polls {
+			if waits, polls = p.waitsOrPolls(name, rest, deeper); waits || polls {
 				return waits, polls
 			}
 		}

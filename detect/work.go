@@ -95,7 +95,7 @@ func (s *workSearch) search(committed func() bool) {
 		parts = c.phrases.analyseShell(literalCommands(c.command)).parts
 	}
 	if len(parts) == 0 {
-		s.api()
+		s.readAPIResult()
 		return
 	}
 	s.text = outputText(s.text)
@@ -122,22 +122,22 @@ func (s *workSearch) search(committed func() bool) {
 			}
 		case "gh", "glab":
 			if len(args) > 1 && hasAny(args[:1], "pr", "mr") {
-				s.requests(args[1], args[2:])
+				s.readPullRequestOutput(args[1], args[2:])
 			}
 		case "hub":
 			if args[0] == "pull-request" {
-				s.requests("create", args[1:])
+				s.readPullRequestOutput("create", args[1:])
 			}
 		}
 	}
-	s.lines(commits, pushes, made)
+	s.readGitOutput(commits, pushes, made)
 	if head {
-		s.head()
+		s.readNewestCommit()
 	}
 }
 
-// lines reads the output of git line by line.
-func (s *workSearch) lines(commits, pushes, made bool) {
+// readGitOutput reads the output of git line by line.
+func (s *workSearch) readGitOutput(commits, pushes, made bool) {
 	if !commits && !pushes && !made {
 		return
 	}
@@ -145,10 +145,10 @@ func (s *workSearch) lines(commits, pushes, made bool) {
 	for line := range strings.Lines(s.text) {
 		line = strings.TrimRight(line, "\r\n")
 		if commits {
-			s.commit(line)
+			s.readCommitLine(line)
 		}
 		if pushes {
-			s.push(&p, line)
+			s.readPushLine(&p, line)
 		}
 		if name, ok := strings.CutPrefix(line, "Switched to a new branch '"); ok && made {
 			s.add(work.OfBranch(strings.TrimSuffix(name, "'"), ""))
@@ -156,9 +156,9 @@ func (s *workSearch) lines(commits, pushes, made bool) {
 	}
 }
 
-// commit reads the line of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1] message,
+// readCommitLine reads the line of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1] message,
 // [detached HEAD 3f2a9c1] message.
-func (s *workSearch) commit(line string) {
+func (s *workSearch) readCommitLine(line string) {
 	inside, ok := strings.CutPrefix(line, "[")
 	if !ok {
 		return
@@ -188,9 +188,9 @@ type pushOutput struct {
 	fetches    bool // the lines are of a fetch
 }
 
-// push reads a line of git push: the repository, an updated or new branch, and the address of the pull
+// readPushLine reads a line of git push: the repository, an updated or new branch, and the address of the pull
 // request that the server shows.
-func (s *workSearch) push(p *pushOutput, line string) {
+func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
 		p.repository, p.fetches = work.RepositoryOf(remote), false
 		return
@@ -241,9 +241,9 @@ func showsHead(args []string) bool {
 	return true
 }
 
-// head reads the newest commit of git log, git show and git rev-parse, unless the result shows the commit
+// readNewestCommit reads the newest commit of git log, git show and git rev-parse, unless the result shows the commit
 // in the words of git commit.
-func (s *workSearch) head() {
+func (s *workSearch) readNewestCommit() {
 	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
 		return
 	}

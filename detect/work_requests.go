@@ -6,13 +6,13 @@ import (
 	"precept/internal/work"
 )
 
-// requests reads the output of gh pr, glab mr and hub pull-request. verb is the subcommand.
-func (s *workSearch) requests(verb string, args []string) {
+// readPullRequestOutput reads the output of gh pr, glab mr and hub pull-request. verb is the subcommand.
+func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
 		return
 	}
 	if v, ok := parseLenient(s.text); ok && v.kind == objectValue { // gh pr view --json
-		s.object(v, "")
+		s.readPullRequest(v, "")
 		return
 	}
 	creates := verb == "create" || verb == "new"
@@ -41,7 +41,7 @@ func (s *workSearch) requests(verb string, args []string) {
 // addPullRequest adds the pull request that the arguments name: an address, or a number with --repo.
 // addPullRequest reports whether the arguments name a pull request.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
-	repository := optionOf(args, "-R", "--repo")
+	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
 		ref, ok := work.ParsePullRequest(a)
 		if !ok {
@@ -53,23 +53,23 @@ func (s *workSearch) addPullRequest(args []string) (found bool) {
 	return found
 }
 
-// optionOf returns the repository that an option of gh or glab names.
-func optionOf(args []string, names ...string) string {
+// repositoryOption returns the repository that an option of gh or glab names.
+func repositoryOption(args []string, names ...string) string {
 	for i, a := range args {
 		for _, name := range names {
 			if value, ok := strings.CutPrefix(a, name+"="); ok {
-				return lastPath(value)
+				return repositoryPath(value)
 			}
 			if a == name && i+1 < len(args) {
-				return lastPath(args[i+1])
+				return repositoryPath(args[i+1])
 			}
 		}
 	}
 	return ""
 }
 
-// lastPath returns the repository of acme/shop, host/acme/shop or an address.
-func lastPath(text string) string {
+// repositoryPath returns the repository of acme/shop, host/acme/shop or an address.
+func repositoryPath(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "@") {
 		return work.RepositoryOf(text)
 	}
@@ -79,9 +79,9 @@ func lastPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// api reads the result of a tool of GitHub, GitLab or git: create_pull_request, merge_request,
+// readAPIResult reads the result of a tool of GitHub, GitLab or git: create_pull_request, merge_request,
 // push_files, create_or_update_file, git_commit.
-func (s *workSearch) api() {
+func (s *workSearch) readAPIResult() {
 	c := s.call
 	writes := c.has("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
 	request := c.has("pull", "merge") && c.has("request") || c.has("pr", "mr")
@@ -95,21 +95,21 @@ func (s *workSearch) api() {
 	repository := c.repositoryArgument()
 	v, ok := parseLenient(s.text)
 	if !ok || v.kind != objectValue {
-		s.plain()
+		s.readCommitText()
 		return
 	}
 	if request {
-		s.object(v, repository)
+		s.readPullRequest(v, repository)
 		if number, ok := c.args.get("pullNumber", "pull_number", "merge_request_iid", "mergeRequestIid", "number"); ok {
 			s.add(work.OfPullRequest(repository, number.raw))
 		}
 		return
 	}
-	s.written(v, repository)
+	s.readCommitObject(v, repository)
 }
 
-// object reads the JSON of a pull request or a merge request.
-func (s *workSearch) object(v lenientValue, repository string) {
+// readPullRequest reads the JSON of a pull request or a merge request.
+func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	for _, key := range []string{"html_url", "web_url", "url"} {
 		address, ok := v.get(key)
 		if !ok || address.kind != stringValue {
@@ -139,8 +139,8 @@ func (s *workSearch) object(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// written reads the JSON of a commit that an API made, or of a new branch.
-func (s *workSearch) written(v lenientValue, repository string) {
+// readCommitObject reads the JSON of a commit that an API made, or of a new branch.
+func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	c := s.call
 	branch, _ := c.args.get("branch", "branch_name")
 	commit, ok := v.get("commit", "object")
@@ -160,14 +160,14 @@ func (s *workSearch) written(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// plain reads the text of a tool of git: [main 3f2a9c1] message, or a sentence with "hash 3f2a9c1".
-func (s *workSearch) plain() {
+// readCommitText reads the text of a tool of git: [main 3f2a9c1] message, or a sentence with "hash 3f2a9c1".
+func (s *workSearch) readCommitText() {
 	if !s.call.has("commit") {
 		return
 	}
 	for line := range strings.Lines(s.text) {
 		line = strings.TrimRight(line, "\r\n")
-		s.commit(line)
+		s.readCommitLine(line)
 		if _, after, ok := strings.Cut(line, " hash "); ok {
 			word, _, _ := strings.Cut(after+" ", " ")
 			s.add(work.OfCommit(strings.Trim(word, ".,"), ""))
@@ -183,8 +183,8 @@ func (c *toolCall) repositoryArgument() string {
 		return work.CleanPath(owner.text() + "/" + name.text())
 	}
 	if owner.raw == "" && name.raw != "" {
-		return lastPath(name.text())
+		return repositoryPath(name.text())
 	}
 	project, _ := c.args.get("project_id", "projectId", "id")
-	return lastPath(strings.ReplaceAll(project.text(), "%2F", "/"))
+	return repositoryPath(strings.ReplaceAll(project.text(), "%2F", "/"))
 }
