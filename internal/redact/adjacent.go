@@ -14,6 +14,9 @@ import (
 // in brackets, of which the first is the name of a secret. The comma is at i.
 func (m *matcher) listItem(i int) hit {
 	s := m.s
+	if i > 0 && isUpper(s[i-1]) {
+		return m.constantArgument(i)
+	}
 	quote, end := s[i-1], i-1
 	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
 	if at(s, p) != quote {
@@ -51,6 +54,22 @@ func (m *matcher) listItem(i int) hit {
 		return hit{}
 	}
 	return h
+}
+
+// constantArgument matches the text after a constant with the name of a secret, in the arguments of a call:
+// setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
+func (m *matcher) constantArgument(i int) hit {
+	s := m.s
+	if !maySecretEnd(s, i) {
+		return hit{}
+	}
+	start := m.runStart(i, maxName, nameByte)
+	name, p := s[start:i], skipMarks(s, i+1)
+	class := classOfWord(name)
+	if !isQuote(at(s, p)) || slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '_') < 0 || !class.isSecret() || class == headerClass {
+		return hit{}
+	}
+	return m.value(p, class, shape{})
 }
 
 // credentialPair matches the last text of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a

@@ -10,14 +10,14 @@ import (
 // "api_key": "...", secret := "...", <password>... and setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.s
-	p := i + 1
-	switch {
-	case s[i] == ':' && (at(s, p) == '=' || at(s, p) == ':'): // := is handled at its =, and :: is not an assignment
+	p := afterSign(s, i)
+	if p == 0 {
 		return hit{}
-	case s[i] == '=' && at(s, p) == '=': // handled at the second =
-		return hit{}
-	case s[i] == '=' && at(s, p) == '>':
-		p++
+	}
+	if p < len(s) && s[p] == '\n' {
+		if h := m.valueBelow(i); h.kind != none {
+			return h
+		}
 	}
 	end := m.runStart(i, maxBlanks, signByte)
 	if end == m.last || end-1 > m.last && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretEnd(s, end) {
@@ -57,7 +57,49 @@ func (m *matcher) assignment(i int) hit {
 	if h.kind == none && class == basicClass && name[0] == '_' { // _auth=... of npm
 		return m.assignedValue(i, p, secretClass, sh)
 	}
+	return m.unlessName(h, name)
+}
+
+// unlessName returns h, and no hit for the name itself as a value: DB_PASSWORD=DB_PASSWORD.
+func (m *matcher) unlessName(h hit, name []byte) hit {
+	if h.kind != none && bytes.Equal(m.s[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
+		return hit{}
+	}
 	return h
+}
+
+// afterSign returns the position after the sign of an assignment at i. 0 means that no assignment ends at i: := and ==
+// are read at their last sign, and :: is no assignment.
+func afterSign(s []byte, i int) int {
+	p := i + 1
+	switch next := at(s, p); {
+	case s[i] == ':' && (next == '=' || next == ':'), s[i] == '=' && next == '=':
+		return 0
+	case s[i] == '=' && next == '>':
+		return p + 1
+	}
+	return p
+}
+
+// valueBelow matches the only word of the line below a sentence that names a password: "Please use the following
+// password to proceed:", an empty line, and the password. The colon is at i.
+func (m *matcher) valueBelow(i int) hit {
+	const maxLine, maxLen = 120, 128
+	s := m.s
+	line := s[max(m.last, i-maxLine):i]
+	line = bytes.ToLower(line[bytes.LastIndexByte(line, '\n')+1:])
+	if s[i] != ':' || !bytes.Contains(line, []byte("password")) || !bytes.Contains(line, []byte(" ")) {
+		return hit{}
+	}
+	p := i + 1
+	for p < len(s) && p-i <= 3 && s[p] == '\n' {
+		p++
+	}
+	end := runEnd(s, p, maxLen, wordByte)
+	if end == p || end < len(s) && s[end] != '\n' && s[end] != '\r' || !isRandom(s[p:end]) && !isStrong(s[p:end]) {
+		return hit{}
+	}
+	return m.checkValue(p, end, passwordClass, shape{})
 }
 
 // startsList reports whether a list begins at p, after blanks: [ or "- ".

@@ -71,7 +71,7 @@ func (m *matcher) dashes(i int) hit {
 		return hit{}
 	}
 	if name := m.s[word:end]; string(name) == "user" || string(name) == "proxy-user" {
-		return m.userPassword(end + 1)
+		return m.userPassword(skipMarks(m.s, end+1))
 	}
 	class := classOfWord(m.s[word:end])
 	if !class.isSecret() || m.s[end] == '=' { // = has its own check

@@ -61,9 +61,10 @@ func (m *matcher) appToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// suffixed matches the keys of Mailchimp (a data centre, -us12) and MaxMind (_mmk) by the letter at i.
+// suffixed matches the keys of Mailchimp (a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL) by the letter at
+// i.
 func (m *matcher) suffixed(i int) hit {
-	const mailchimp, maxmind = 32, 36
+	const mailchimp, maxmind, newRelic = 32, 36, 36
 	s := m.s
 	switch {
 	case startsWith(s, i-2, "-us"):
@@ -74,6 +75,11 @@ func (m *matcher) suffixed(i int) hit {
 	case startsWith(s, i-3, "_mmk"):
 		start := m.runStart(i-3, maxmind+1, tokenByte)
 		if i-3-start == maxmind && startsWord(s, start) && !isAlnum(at(s, i+1)) {
+			return hit{start, i + 1, secret}
+		}
+	case startsWith(s, i-3, "NRAL"):
+		start := m.runStart(i-3, newRelic+1, alnumByte)
+		if i-3-start == newRelic && startsWord(s, start) && !isAlnum(at(s, i+1)) {
 			return hit{start, i + 1, secret}
 		}
 	}

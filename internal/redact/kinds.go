@@ -277,7 +277,7 @@ func others(t *[kindCount]rule) {
 			{name: "<name>", bytes: ">", prev: mayEndName, next: func(b byte) bool { return isKeyByte(b) || b == '\n' || b == '<' }, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: func(b byte) bool { return named(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
-			{name: "[name, value]", bytes: ",", prev: isQuote, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
+			{name: "[name, value]", bytes: ",", prev: func(b byte) bool { return isQuote(b) || isUpper(b) }, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
 			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
 			{name: "→", bytes: "\xe2", prev: named, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
 			{name: "login key", bytes: "gu", prev: anyOf("oa"), next: anyOf("it"), check: (*matcher).loginKey},
@@ -300,7 +300,7 @@ func others(t *[kindCount]rule) {
 			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dotted, vendors: true},
 			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, vendors: true},
 			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, vendors: true},
-			{name: "-us12, _mmk", bytes: "sk", prev: anyOf("um"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
+			{name: "-us12, _mmk, NRAL", bytes: "skL", prev: anyOf("umA"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
 		},
 		prefixes: furtherPrefixes(),
 	}

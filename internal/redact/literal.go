@@ -74,10 +74,10 @@ func isPlaceholder(v []byte) bool {
 	first, _, _ := bytes.Cut(low, []byte("|")) // required|min:8
 	switch string(first) {
 	case "password", "passwd", "pass", "pwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort",
-		"nullable", "sometimes", "confirmed", "changeme", "change_me", "change-me", "replaceme", "placeholder", "redacted", "undefined":
+		"passord", "contraseña", "mot de passe", "senha", "wachtwoord", "adgangskode", "lösenord", "nullable", "sometimes", "confirmed", "changeme", "change_me", "change-me", "replaceme", "placeholder", "redacted", "undefined":
 		return true
 	}
-	return bytes.HasPrefix(low, []byte("your")) && !isOwnPassword(low) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
+	return bytes.HasPrefix(low, []byte("replace_")) || bytes.HasPrefix(low, []byte("your")) && !isOwnPassword(low) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
 }
 
 // isOwnPassword reports whether a text that begins with "your" is a password, such as yourMom1987!, and
@@ -100,10 +100,10 @@ func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
 	}
-	if p >= len(s) || strings.IndexByte("Ss[(", s[p]) < 0 {
+	if p >= len(s) || strings.IndexByte("Ssn[(", s[p]) < 0 {
 		return p
 	}
-	for _, constructor := range [...]string{"String::from(", "Some(", "SecretStr(", "SecureString(", "std::string(", "[]byte(", "(", "["} {
+	for _, constructor := range [...]string{"String::from(", "new String(", "Some(", "SecretStr(", "SecureString(", "std::string(", "[]byte(", "(", "["} {
 		if startsWith(s, p, constructor) && isQuote(at(s, p+len(constructor))) {
 			return p + len(constructor)
 		}

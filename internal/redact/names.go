@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // keyClass is the kind of the value that a name implies: the name of a key, a variable or a setting.
 type keyClass uint8
@@ -51,6 +54,9 @@ func classOfWord(w []byte) keyClass {
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
 	}
+	if len(w) > 2 && w[len(w)-1] == '_' { // PASSWORD_2
+		w = w[:len(w)-1]
+	}
 	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
 		return noClass
 	}
@@ -62,7 +68,22 @@ func classOfWord(w []byte) keyClass {
 			buf[i] = lower(c)
 		}
 	}
-	return classOfName(buf[i:])
+	class := classOfName(buf[i:])
+	if class == passwordClass && labelsPassword(buf[i:]) {
+		return noClass
+	}
+	return class
+}
+
+// labelsPassword reports whether a name in lower case is the name of a page or a message about passwords, whose value
+// is no password: forgot_password, invalidPassword.
+func labelsPassword(name []byte) bool {
+	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
+		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {
+			return true
+		}
+	}
+	return false
 }
 
 // ending is the end of the names of a class; whole requires the entire name.
@@ -90,14 +111,14 @@ var nameEndings = func() (t endings) {
 		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
 		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
 		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw kennwort =clave =heslo =parola =salasana =sifre passord kodeord adgangskode lozinka =senord =sandi =mdp"},
-		{passwordClass, "passwordprod passworddev passwordold passwordnew"},
+		{passwordClass, "passwordprod passworddev passwordold passwordnew pswd passwrd"},
 		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
 		{basicClass, "=auth basicauth"},
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token =jeton apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed"},
+		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed consumerkey bearertoken oauthbearer oauth2bearer githubpat gitlabpat azurepat adopat"},
 		{seedClass, "mnemonic seedphrase recoveryphrase secretphrase mnemonicphrase seedwords recoverywords =seed"},
 		{bareKeyClass, "=key"},
 		{keyNameClass, "key salt =encrypt"},

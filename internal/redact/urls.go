@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // url matches user:password in the authority of a URL, and the addresses of webhooks, whose path is the
 // secret. i is at "://".
@@ -29,7 +32,7 @@ scan:
 	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
 		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
 	}
-	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) || string(s[colon+1:sign]) == "PASSWORD" {
+	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) || isPlaceholder(s[colon+1:sign]) && !slices.ContainsFunc(s[colon+1:sign], isLower) {
 		return hit{}
 	}
 	return hit{start, sign, urlCredentials}
@@ -48,6 +51,7 @@ var webhooks = []struct {
 	{"hooks.zapier.com/hooks/catch/", secret},
 	{"maker.ifttt.com/trigger/", secret},
 	{".webhook.office.com/webhookb2/", secret},
+	{"outlook.office.com/webhook/", secret},
 	{"ptb.discord.com/api/webhooks/", secret},
 	{"canary.discord.com/api/webhooks/", secret},
 	{"discord.com/api/webhooks/", secret},
@@ -114,6 +118,9 @@ func (m *matcher) userPassword(p int) hit {
 		}
 	}
 	v := s[from:max(from, end)]
+	if s[p] == '<' && at(s, end-1) == '>' || bytes.HasPrefix(v, []byte("${")) || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>
+		return hit{}
+	}
 	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user
 		return hit{p, p + colon, urlCredentials}
 	}
