@@ -12,25 +12,25 @@ import (
 	"precept/internal/wire"
 )
 
-// The content of a file is no failure, whatever the content describes.
+// Content that a call reads is no failure, although the content holds the output of a failed command.
 func TestReadContentIsNoFailure(t *testing.T) {
-	const above = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
+	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := each(t, failedOutputs, func(command, _, text string) {
 		found := strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nlogs/night.txt:7:")
 		for name, c := range map[string]struct{ tool, args, text string }{
-			"read by a tool":      {"read_file", `{"path":"logs/night.txt"}`, above + text},
-			"printed":             {"bash", shell("cat logs/night.txt"), above + text},
-			"its end":             {"bash", shell("tail -n 40 logs/night.txt"), above + text},
-			"printed in a window": {"PowerShell", shell("Get-Content logs/night.txt"), above + text},
-			"searched":            {"bash", shell("grep -rn -C 3 x logs"), "logs/night.txt:6:" + found},
+			"read by a tool":      {"read_file", `{"path":"logs/night.txt"}`, logHead + text},
+			"cat":                 {"bash", shell("cat logs/night.txt"), logHead + text},
+			"tail":                {"bash", shell("tail -n 40 logs/night.txt"), logHead + text},
+			"Get-Content":         {"PowerShell", shell("Get-Content logs/night.txt"), logHead + text},
+			"grep":                {"bash", shell("grep -rn -C 3 x logs"), "logs/night.txt:6:" + found},
 			"searched by a tool":  {"grep", `{"pattern":"night"}`, "logs/night.txt:6:" + found},
-			"of a container":      {"bash", shell("docker logs night"), above + text},
-			"of a commit":         {"bash", shell("git show HEAD:logs/night.txt"), above + text},
-			"thought about":       {"think", `{"thought":"x"}`, "I saw this in the log:\n" + text},
-			"fetched":             {"get_log", `{"id":7}`, above + text},
+			"docker logs":         {"bash", shell("docker logs night"), logHead + text},
+			"git show":            {"bash", shell("git show HEAD:logs/night.txt"), logHead + text},
+			"quoted in a thought": {"think", `{"thought":"x"}`, "I saw this in the log:\n" + text},
+			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
 			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("%s, %s: the printed text is an error by %q, want content\n%s", command, name, j.Rule, c.text)
+				t.Errorf("%s, %s: the read text is an error by %q, want no error\n%s", command, name, j.Rule, c.text)
 			}
 		}
 	})
@@ -39,23 +39,24 @@ func TestReadContentIsNoFailure(t *testing.T) {
 	}
 }
 
-// The exit code of a harness decides, in any language of the output.
-func TestHarnessExitCodeDecides(t *testing.T) {
+// Exit code 3 in the frame of a harness makes the result an error, after the output of failed and of successful
+// commands.
+func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
 			if j := detect.Classify("bash", args, frame, 0); j.Outcome != detect.Error || j.Code != 3 {
-				t.Errorf("%s: got j %+v, frame %s, want Outcome = %q and status 3", command, j, frame, detect.Error)
+				t.Errorf("%s: got the judgement %+v, want outcome %q and code 3, for\n%s", command, j, detect.Error, frame)
 			}
 		}
 	})
 	each(t, fineOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text+"\n\nCommand exited with code 3", 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got j %+v, text %s, want Outcome = %q", command, j, text, detect.Error)
+			t.Errorf("%s: got the judgement %+v, want outcome %q, for\n%s", command, j, detect.Error, text)
 		}
 	})
 }
 
-// Each failure has a signature of its own words, and a repeated failure has the same signature.
+// Each failure has a signature and a headline, and the frame of a harness does not change the signature.
 func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
@@ -69,7 +70,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	})
 }
 
-// A program that continues after an exception caught the exception.
+// A traceback is a failure, unless many lines of output follow: then the program caught the exception.
 func TestCaughtTracebackIsNoFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
@@ -87,7 +88,8 @@ func TestCaughtTracebackIsNoFailure(t *testing.T) {
 	}
 }
 
-// A package that does not compile is found among packages that pass.
+// The heading and the error of a package that does not compile are found among packages that pass. An error line
+// without the heading is not.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -101,8 +103,8 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// A transcript gives the judgements of the proxy while the transcript grew.
-func TestTranscriptGivesTheLiveJudgements(t *testing.T) {
+// Inspect finds in a whole transcript the loops that Loops finds while the transcript grows.
+func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := drawSessions(rt)
 		warned := play(t, wire.Chat, story)

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// Commands are found in each form of a string literal; a string that is built at run time is no
-// literal. If all commands only look, exit code 1 is no failure.
+// Commands are found in each form of a string literal of a script; a string that is built at run time is no
+// literal. If all found commands are searches, exit code 1 is no failure.
 func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -27,10 +27,10 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
 	} {
 		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
-			t.Errorf("%s ends with 1: %s by %q, want %s", program, got.Outcome, got.Rule, want)
+			t.Errorf("%s with exit code 1 is %s by %q, want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
-	const quiet = `tools.exec_command({cmd: "./deploy"})`
+	const deploys = `tools.exec_command({cmd: "./deploy"})`
 	for text, want := range map[string]detect.Outcome{
 		ran(result(0, "fine"), "", result(0, "fine")):        detect.OK,
 		ran(result(0, "fine"), "and some words"):             detect.OK,
@@ -38,7 +38,7 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		ran(`{"exit_code":3,"output":["x"]}`):                detect.OK,
 		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
 	} {
-		if got := detect.Classify("exec", quiet, text, 0); got.Outcome != want {
+		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
 			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
@@ -66,13 +66,13 @@ func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 		`{"command":"grep -n ` + strings.Repeat("x", 20_000) + `"}`: detect.OK,
 	} {
 		if got := detect.Classify("bash", args, "(no output)\n\nCommand exited with code 1", 0); got.Outcome != want {
-			t.Errorf("%.60s ends with 1: %s by %q, want %s", args, got.Outcome, got.Rule, want)
+			t.Errorf("%.60s with exit code 1 is %s by %q, want %s", args, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// A running command is neither a success nor a failure, if the first lines say so.
-func TestRunningCommandIsNoOutcome(t *testing.T) {
+// A command that the first lines report as running is pending. In a file, such lines are content.
+func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
 		"Chunk ID: 1\nWall time: 1 s\nProcess running with session ID 7": detect.Pending,
@@ -101,8 +101,8 @@ func TestRunningCommandIsNoOutcome(t *testing.T) {
 	}
 }
 
-// The refuser is known: only the refusal of a person is feedback.
-func TestOnlyAPersonsRefusalIsFeedback(t *testing.T) {
+// A refusal names the refuser: a policy, a harness without a person (headless), or a person.
+func TestRefusalNamesItsRefuser(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
 		`Tool "Bash" denied by permission rule`:                                  detect.Policy,
@@ -119,16 +119,16 @@ func TestOnlyAPersonsRefusalIsFeedback(t *testing.T) {
 	} {
 		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
 		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
-			t.Errorf("%q: %s by %q (rule %s), want a refusal by %q", text, got.Outcome, got.By, got.Rule, want)
+			t.Errorf("%q: got the outcome %s, the refuser %q and the rule %q, want the refuser %q", text, got.Outcome, got.By, got.Rule, want)
 		}
 		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
-			t.Errorf("%q in an envelope: %s by %q, want %q", text, wrapped.Outcome, wrapped.By, want)
+			t.Errorf("%q in a JSON object: got the outcome %s and the refuser %q, want the refuser %q", text, wrapped.Outcome, wrapped.By, want)
 		}
 	}
 }
 
-// An editor reports a failure in the first line; a successful editor shows the change.
-func TestEditorFailureIsInTheFirstLine(t *testing.T) {
+// An edit tool reports a failure in the first line, and shows a change after a success.
+func TestEditFailureIsInTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
 		"No match for old_string":                          detect.Error,
@@ -158,8 +158,8 @@ func TestEditorFailureIsInTheFirstLine(t *testing.T) {
 	}
 }
 
-// A signature holds the error of an envelope and no part of the frame.
-func TestEnvelopeSignatureHoldsOnlyTheError(t *testing.T) {
+// A signature holds the message of a failure without boxes and colours around the message.
+func TestSignatureHoldsTheMessageOfTheFailure(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
 		`{"errors":[{"message":"no such stage"},{"message":"nor that"}]}`: "no such stage\nnor that",
@@ -174,13 +174,13 @@ func TestEnvelopeSignatureHoldsOnlyTheError(t *testing.T) {
 		"\x1b[31merror\x1b[0m: no such stage":                             "error: no such stage",
 	} {
 		if got := detect.Signature(text); !strings.Contains(got, want) || strings.ContainsAny(got, "\x1b╔") {
-			t.Errorf("the signature of %q is %q, want %q", text, got, want)
+			t.Errorf("the signature of %q is %q, want %q in it, without box characters and colours", text, got, want)
 		}
 	}
 }
 
-// Read lists ten faults of a file, counts the others, and continues after a fault.
-func TestReadListsTenFaultsAndContinues(t *testing.T) {
+// Inspect describes ten faults of a file, names the lines of the others, and continues after a fault.
+func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
 	var file strings.Builder
 	for i := range 13 {
@@ -197,29 +197,30 @@ func TestReadListsTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("got more findings than expected: %v", err)
+		t.Errorf("the error is %v, want no description of the eleventh fault", err)
 	}
 	for name, in := range map[string]string{
 		"nothing": "", "white space": " \n\t", "a torn array": "[" + good + ",{", "no array": "[" + good + " 3]", "a torn line": good + "\n{", "words": "hello",
 	} {
 		if _, err := inspect(t, in); err == nil {
-			t.Errorf("%s: Read reported no fault", name)
+			t.Errorf("%s: got no error, want a fault", name)
 		}
 	}
 	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {
-		t.Errorf("behind a byte order mark: %v", err)
+		t.Errorf("a transcript after a byte order mark: got the error %v, want none", err)
 	}
 	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
-		t.Errorf("a reader that fails gives %v, want %v", err, errPipe)
+		t.Errorf("a reader that fails: got the error %v, want %v", err, errPipe)
 	}
-	enough := errors.New("enough")
-	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("a caller that stops the walk gets %v, want %v", err, enough)
+	errStop := errors.New("stop")
+	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return errStop }); !errors.Is(err, errStop) {
+		t.Errorf("an error of emit: got the error %v, want %v", err, errStop)
 	}
 }
 
 var errPipe = errors.New("the pipe is broken")
 
+// brokenPipe is a reader that always fails.
 type brokenPipe struct{}
 
 func (brokenPipe) Read([]byte) (int, error) { return 0, errPipe }

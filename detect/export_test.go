@@ -2,20 +2,21 @@ package detect
 
 import "io"
 
-// Unexported names for tests of package detect_test: bounds, identities of calls and results, and
-// the outcome of a run.
+// Bounds for tests of package detect_test.
 const (
 	CheckpointSize  = checkpointSize
 	CheckpointSteps = checkpointSteps
 	MaxSignature    = maxSignature
 )
 
+// Identities of calls and results.
 var (
 	CallKey   = callIdentity
 	ResultSum = hashResult
 )
 
-// Verification returns the outcome of a run as Signals reads the outcome.
+// Verification returns the outcome of a test, lint or build run; ok is false for other calls and for runs
+// without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
 	call := p.analyseCall(tool, args)
@@ -26,7 +27,8 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 // Holds reports whether raw holds all words.
 func Holds(raw []byte, words []string) bool { return hasAll(raw, needlesOf(words)) }
 
-// PanicAhead inspects two lines, panics in the inspection of the second, and returns the recovered panic.
+// PanicAhead inspects two lines on two goroutines, of which the second line causes a panic, and returns the
+// recovered panic.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestShellCommandsThatOnlyReadHideACodeOrWait(t *testing.T) {
+func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	for _, c := range []struct {
 		cmd                     string
 		readOnly, masked, waits bool
@@ -47,12 +47,12 @@ func TestShellCommandsThatOnlyReadHideACodeOrWait(t *testing.T) {
 	} {
 		got := wording().analyseShell(c.cmd)
 		if got.readOnly != c.readOnly || got.masked != c.masked || got.waits != c.waits {
-			t.Errorf("%q: readOnly %v masked %v waits %v, want %v %v %v", c.cmd, got.readOnly, got.masked, got.waits, c.readOnly, c.masked, c.waits)
+			t.Errorf("%q: got readOnly %v, masked %v, waits %v, want readOnly %v, masked %v, waits %v", c.cmd, got.readOnly, got.masked, got.waits, c.readOnly, c.masked, c.waits)
 		}
 	}
 }
 
-func TestKindOfAToolFollowsNameAndArguments(t *testing.T) {
+func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		want       purpose
@@ -92,12 +92,12 @@ func TestKindOfAToolFollowsNameAndArguments(t *testing.T) {
 		{"", ``, purposeOther},
 	} {
 		if got := wording().analyseCall(c.tool, c.args); got.purpose != c.want {
-			t.Errorf("%s %s: kind %d, want %d", c.tool, c.args, got.purpose, c.want)
+			t.Errorf("%s %s: got the purpose %d, want %d", c.tool, c.args, got.purpose, c.want)
 		}
 	}
 }
 
-func TestLenientReadsBrokenJSON(t *testing.T) {
+func TestParseLenientReadsBrokenJSON(t *testing.T) {
 	for _, c := range []struct {
 		in string
 		ok bool
@@ -116,20 +116,20 @@ func TestLenientReadsBrokenJSON(t *testing.T) {
 		{strings.Repeat("[", 1<<20), false},
 	} {
 		if _, ok := parseLenient(c.in); ok != c.ok {
-			t.Errorf("%.40q: ok %v, want %v", c.in, ok, c.ok)
+			t.Errorf("parseLenient(%.40q): got ok %v, want %v", c.in, ok, c.ok)
 		}
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("got %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
+		t.Errorf("got the string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("got %v, want -1500", n.num)
+		t.Errorf("got the number %v, want -1500", n.num)
 	}
 }
 
-// The tolerant reader reads the output of encoding/json like encoding/json.
-func TestLenientReadsJSON(t *testing.T) {
+// parseLenient reads each object that encoding/json writes.
+func TestParseLenientReadsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
 		b, err := json.Marshal(m)
@@ -138,12 +138,12 @@ func TestLenientReadsJSON(t *testing.T) {
 		}
 		v, ok := parseLenient(string(b))
 		if !ok || len(v.keys) != len(m) {
-			t.Fatalf("%s: read: %v with %d keys, want true with %d", b, ok, len(v.keys), len(m))
+			t.Fatalf("%s: got ok %v with %d keys, want true with %d", b, ok, len(v.keys), len(m))
 		}
 		for k, want := range m {
 			got, has := v.get(k)
 			if !has || got.text() != strings.ToValidUTF8(want, "\ufffd") {
-				t.Fatalf("%s: %q is %q, want %q", b, k, got.text(), want)
+				t.Fatalf("%s: the key %q is found: %v, with the value %q; want the value %q", b, k, has, got.text(), want)
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func FuzzLenient(f *testing.F) {
 	})
 }
 
-func TestHeadlineIsTheLineThatStatesTheFault(t *testing.T) {
+func TestHeadlineHoldsTheLinesThatStateTheFault(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"traceback",
@@ -184,11 +184,11 @@ func TestHeadlineIsTheLineThatStatesTheFault(t *testing.T) {
 		},
 		{"repeats", "npm error code 1\nnpm error code 1\nnpm error code 1", "npm error code 1"},
 		{
-			"how it ended is not a cause", "main.go:9:2: something new\nexit status 1",
+			"error line and exit status", "main.go:9:2: something new\nexit status 1",
 			"main.go:9:2: something new\nexit status 1",
 		},
 		{
-			"only how it ended", "must provide a title\n\nUsage: gh pr create\nexit status 1",
+			"exit status without an error line", "must provide a title\n\nUsage: gh pr create\nexit status 1",
 			"must provide a title\nUsage: gh pr create\nexit status 1",
 		},
 		{
@@ -201,7 +201,7 @@ func TestHeadlineIsTheLineThatStatesTheFault(t *testing.T) {
 			"╷\n│ Error: Inconsistent dependency lock file\n│ \n│ run: terraform init\n╵",
 			"Error: Inconsistent dependency lock file",
 		},
-		{"nothing known", "a\nb\nc\nd\ne\nf\ng\nh", "a\nb\ne\nf\ng\nh"},
+		{"no error line: the first two lines and the last four", "a\nb\nc\nd\ne\nf\ng\nh", "a\nb\ne\nf\ng\nh"},
 		{
 			"frame",
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nerror: no rule to make demo\n",
@@ -210,7 +210,7 @@ func TestHeadlineIsTheLineThatStatesTheFault(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		if got := Headline(c.text); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got the headline %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -241,12 +241,12 @@ func TestSignatureOfShortAndLongResults(t *testing.T) {
 		},
 	} {
 		if got := Signature(c.text); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got the signature %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestSignatureBounds(t *testing.T) {
+func TestSignatureHasAtMostItsBytesAndLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(rapid.StringN(0, 400, 800).Draw(t, "line")+"\nError: é"+rapid.StringN(0, 50, -1).Draw(t, "e")+"\n", rapid.IntRange(1, 30).Draw(t, "n"))
 		s := Signature(text)
@@ -254,13 +254,14 @@ func TestSignatureBounds(t *testing.T) {
 			t.Fatalf("the signature has %d bytes in %d lines, want at most %d in %d", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(s) {
-			t.Fatalf("the signature %q is invalid UTF-8, want whole characters", s)
+			t.Fatalf("the signature %q is invalid UTF-8, want valid UTF-8 as the text", s)
 		}
 	})
 }
 
-// The triples exclude no phrase of the text and admit no other phrase.
-func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
+// The filter by byte triples changes no result: the text has a phrase with the filter if and only if the text
+// has the phrase without.
+func TestPersonTextFindsPhrasesLikeASearchWithoutFilter(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.String()), 0, 40)
@@ -275,15 +276,15 @@ func TestSpeechFilterAdmitsExactlyThePhrases(t *testing.T) {
 		}
 		s := newPersonText(text)
 		if got := s.hasPhrase("not in any text", p); got != hasPhrase(text, p) {
-			t.Errorf("phrase(%q) in %q: got %v, want %v", p, text, got, hasPhrase(text, p))
+			t.Errorf("hasPhrase(%q) in %q: got %v, want %v", p, text, got, hasPhrase(text, p))
 		}
 		if got, want := s.containsAny("not in any text", p), strings.Contains(text, p); got != want {
-			t.Errorf("hasWord(%q) in %q: %v, want %v", p, text, got, want)
+			t.Errorf("containsAny(%q) in %q: got %v, want %v", p, text, got, want)
 		}
 	})
 }
 
-func TestSpeechFilterExcludesOtherPhrases(t *testing.T) {
+func TestPersonTextExcludesOtherPhrasesByTheirTriples(t *testing.T) {
 	s := newPersonText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayHold(p) {

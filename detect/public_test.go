@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// results returns tool results of programs and services with their outcomes.
-func results() map[string]detect.Outcome {
+// outcomesByResult returns results of commands with their outcomes.
+func outcomesByResult() map[string]detect.Outcome {
 	return map[string]detect.Outcome{
 		"error: no rule to make target 'demo'\nmake: *** [all] Error 2":                                        detect.Error,
 		"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nKeyError: 'total'": detect.Error,
@@ -32,27 +32,27 @@ func results() map[string]detect.Outcome {
 // Frames of harnesses and terminals do not change the outcome.
 func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 	const args = `{"command":"make demo"}`
-	for text, want := range results() {
+	for text, want := range outcomesByResult() {
 		frames := map[string]string{
-			"as it is":             text,
-			"line feeds behind it": text + "\n\n",
+			"no frame":             text,
+			"trailing line feeds":  text + "\n\n",
 			"lines end with CR LF": strings.ReplaceAll(text, "\n", "\r\n"),
-			"a reminder behind it": text + "\n<system-reminder>Keep the list of errors that failed short.</system-reminder>",
+			"a trailing reminder":  text + "\n<system-reminder>Keep the list of errors that failed short.</system-reminder>",
 			"a heading":            "OBSERVATION:\n" + text,
-			"the shell's prompt":   text + "\nbash-$",
+			"a shell prompt":       text + "\nbash-$",
 		}
 		if want == detect.Error || want == detect.OK { // programs have colours, harnesses have none
 			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
 		}
 		for name, framed := range frames {
 			if got := detect.Classify("bash", args, framed, 0); got.Outcome != want {
-				t.Errorf("%s: %q is %s (%s), want %s", name, text, got.Outcome, got.Rule, want)
+				t.Errorf("%s: %q is %s by %q, want %s", name, text, got.Outcome, got.Rule, want)
 			}
 		}
 	}
 }
 
-// The exit code of the harness decides, whatever the output contains.
+// A nonzero exit code in the frame of a harness makes the result an error, for any output.
 func TestExitCodeOverridesTheOutput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
@@ -64,13 +64,12 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 		}).Draw(t, "form")
 		got := detect.Classify("bash", `{"command":"make demo"}`, fmt.Sprintf(form, code, text), 0)
 		if got.Outcome != detect.Error || got.Code != code {
-			t.Fatalf("%s with exit code %d and the output %q is %+v, want an error with the code", form, code, text, got)
+			t.Fatalf("%s with exit code %d and the output %q is %+v, want an error with the code %d", form, code, text, got, code)
 		}
 	})
 }
 
-// request returns a list with a failed, refused or passed command, followed by a turn of a person,
-// in one of the dialects.
+// request returns a request in one of the dialects: a task, a command with its result, and a turn of a person.
 func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
@@ -138,7 +137,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 	return req
 }
 
-// A test and a person give the same feedback in every dialect.
+// The result of a test run and the words of a person give the same feedback in every dialect.
 func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	for _, c := range []struct{ name, command, result, words, want string }{
 		{
@@ -147,7 +146,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 			"no, use the other helper instead", "rejection 2 verify:test; correction 3 no-but",
 		},
 		{
-			"a test passes, a person is glad", "go test ./...", "ok  \tshop\t0.1s",
+			"a test passes, a person approves", "go test ./...", "ok  \tshop\t0.1s",
 			"perfect, that works", "approval 2 verify:test; approval 3 praise",
 		},
 		{
@@ -157,7 +156,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 		},
 		{"thanks are no feedback", "ls", "a.go", "thanks", ""},
 		{
-			"a wrapper says nothing", "ls", "a.go",
+			"the text of a harness is no feedback", "ls", "a.go",
 			"<system-reminder>that's wrong</system-reminder>", "",
 		},
 	} {
@@ -167,13 +166,14 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {
-				t.Errorf("%s, %s: got %q, want %q", c.name, d, got, c.want)
+				t.Errorf("%s, %s: got the feedback %q, want %q", c.name, d, got, c.want)
 			}
 		}
 	}
 }
 
-// The way of typing does not change the opinion of a person.
+// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the opinion of a
+// person.
 func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for words, want := range map[string]detect.Feeling{
@@ -181,18 +181,18 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 		"I'd like it shorter instead": detect.Correction, "perfect, that's it": detect.Approval, "thanks a lot": detect.Thanks, "what's in the cart?": detect.Neutral,
 	} {
 		for name, typed := range map[string]string{
-			"in capitals": strings.ToUpper(words), "typographic": strings.ReplaceAll(words, "'", "’"), "spaced": "  " + strings.ReplaceAll(words, " ", " \n ") + "\n",
-			"with a sound": "hm, " + words, "with a stop": words + " .",
+			"in capitals": strings.ToUpper(words), "with typographic quotes": strings.ReplaceAll(words, "'", "’"), "with white space": "  " + strings.ReplaceAll(words, " ", " \n ") + "\n",
+			"after hm": "hm, " + words, "with a full stop": words + " .",
 		} {
 			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
-				t.Errorf("%q %s is %s (%s), want %s", words, name, got.Feeling, got.Rule, want)
+				t.Errorf("%q %s is %s by %q, want %s", words, name, got.Feeling, got.Rule, want)
 			}
 		}
 	}
 }
 
-// A signature is part of the text, and the same each time.
-func TestSignatureIsPartOfTheText(t *testing.T) {
+// Each line of a signature is part of the text, and a second call gives an equal signature.
+func TestSignatureLinesArePartOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})
 		lines := rapid.SliceOfN(line, 1, 30).Draw(t, "lines")
@@ -204,7 +204,7 @@ func TestSignatureIsPartOfTheText(t *testing.T) {
 			}
 		}
 		if again := detect.Signature(text); again != signature {
-			t.Fatalf("the signature of %[2]q is %[1]q, want the same text", again, signature)
+			t.Fatalf("the second signature of %q is %q, want %q as the first", text, again, signature)
 		}
 	})
 }

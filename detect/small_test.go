@@ -10,32 +10,32 @@ import (
 	"precept/detect"
 )
 
-// Short results. Each row fails after a change of the code that no other case detects.
-func TestShortResultsAreClassified(t *testing.T) {
+// Results at the borders of single rules.
+func TestResultsAtTheBordersOfRulesAreClassified(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
-		{"a reader's flag comes before its words", "Read", `{}`, "Error", -1, detect.OK, "flag"},
-		{"a frame of a code alone", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
+		{"the flag of a read tool decides before the text", "Read", `{}`, "Error", -1, detect.OK, "flag"},
+		{"a frame that holds only the exit code", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
 		{
-			"a program of codex that failed", "order", `{}`, "Script failed\np", 0, detect.Error,
+			"a script of codex that failed", "order", `{}`, "Script failed\np", 0, detect.Error,
 			"exit-code",
 		},
-		{"an exit code of nothing", "order", `{}`, "Exit code: 0\nfine", 0, detect.OK, "exit-code"},
+		{"exit code 0", "order", `{}`, "Exit code: 0\nfine", 0, detect.OK, "exit-code"},
 		{
-			"an exit code of nothing, and a complaint", "order", `{}`,
+			"exit code 0, and an error in the output", "order", `{}`,
 			"Exit code: 0\nError: no route", 0, detect.Error, "soft:",
 		},
 		{
-			"a message that says no", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
+			"a message that denies", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
 			"",
 		},
-		{"one that says yes", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
+		{"a message that confirms", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
 		{
 			"a summary in the last line", "bash", shell, "-\n-\n-\ntest result: FAILED", 0,
 			detect.Error, "text:",
 		},
 		{
-			"a traceback's first line", "bash", shell, "Traceback (most recent call last)", 0,
+			"only the first line of a traceback", "bash", shell, "Traceback (most recent call last)", 0,
 			detect.Error, "text:traceback",
 		},
 		{
@@ -43,58 +43,58 @@ func TestShortResultsAreClassified(t *testing.T) {
 			"Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'", 0, detect.Error,
 			"text:traceback",
 		},
-		{"a complaint, and then all is well", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
-		{"an error, and then all is well", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
-		{"words about an approval", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
-		{"a word about an approval", "bash", shell, "approval", 0, detect.OK, ""},
-		{"words about a background", "order", `{}`, "in background", 0, detect.OK, ""},
+		{"an err line, then a passing package", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
+		{"an error line, then a passing package", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
+		{"approval in the middle of a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
+		{"the word approval alone", "bash", shell, "approval", 0, detect.OK, ""},
+		{"the words in background alone", "order", `{}`, "in background", 0, detect.OK, ""},
 		{
 			"an error, four lines before the end", "bash", shell, "e\nerror:\nh\ns\n0", 0,
 			detect.Error, "text:",
 		},
 		{
-			"an error, empty lines behind it", "bash", shell, "e\nerror:\n\n\n\nC", 0, detect.Error,
+			"an error, then empty lines", "bash", shell, "e\nerror:\n\n\n\nC", 0, detect.Error,
 			"text:",
 		},
 		{
 			"an error, five lines before the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0,
 			detect.OK, "",
 		},
-		{"a place in brackets", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
+		{"a line number in brackets", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
 		{
-			"a page's title in its twelfth line", "order", `{}`,
+			"the title of a page in line 12", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:",
 		},
 		{
-			"a title one line later", "order", `{}`,
+			"the title of a page in line 13", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, "",
 		},
-		{"a smaller title", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
+		{"a title of the second level", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
 		{
-			"kubectl, of an object", "bash", shell,
+			"kubectl about an invalid object", "bash", shell,
 			"The Deployment \"web\" is invalid: spec: Required value", 0, detect.Error, "",
 		},
-		{"a sentence that begins alike", "bash", shell, "The release is out", 0, detect.OK, ""},
+		{"a sentence that also begins with The", "bash", shell, "The release is out", 0, detect.OK, ""},
 		{
-			"a look at logs", "bash", `{"command":"docker logs web"}`, "err: one request was lost",
+			"a command that reads logs", "bash", `{"command":"docker logs web"}`, "err: one request was lost",
 			0, detect.OK, "",
 		},
 		{
-			"a look at remotes", "bash", `{"command":"git remote -v"}`, "Err: a remote's name", 0,
+			"a command that reads the remotes", "bash", `{"command":"git remote -v"}`, "Err: a remote's name", 0,
 			detect.OK, "",
 		},
 		{
-			"a change of remotes", "bash", `{"command":"git remote add x y"}`,
+			"a command that changes the remotes", "bash", `{"command":"git remote add x y"}`,
 			"error: remote x already exists.", 0, detect.Error, "",
 		},
 		{
-			"a name that ends in a colon and No", "bash", `{"command":"ls rows.mp4"}`,
+			"a file name, a colon and No", "bash", `{"command":"ls rows.mp4"}`,
 			"rows.mp4: No", 0, detect.OK, "",
 		},
-		{"a place in Ruby", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
-		{"webpack is spoken of", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
+		{"a file extension of Ruby without a file", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
+		{"a mention of webpack", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
 		{
-			"webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
+			"a failed build of webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
 			detect.Error, "",
 		},
 		{
@@ -102,24 +102,25 @@ func TestShortResultsAreClassified(t *testing.T) {
 			"╔═══╗\n║ Error: no browser is installed ║\n╚═══╝", 0, detect.Error, "",
 		},
 		{
-			"a quiet pytest, cut", "bash", `{"command":"pytest -q | tail -1"}`,
+			"the last line of a quiet pytest", "bash", `{"command":"pytest -q | tail -1"}`,
 			"1 failed, 3 passed in 0.12s", 0, detect.Error, "text:pytest",
 		},
 		{
-			"a count of other things", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0,
+			"a count of failed attempts, not of tests", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0,
 			detect.OK, "",
 		},
-		{"nothing", "bash", shell, "", 0, detect.OK, ""},
-		{"nothing, flagged", "order", `{}`, "", 1, detect.Error, "flag"},
+		{"an empty output", "bash", shell, "", 0, detect.OK, ""},
+		{"an empty result with the error flag", "order", `{}`, "", 1, detect.Error, "flag"},
 		{
-			"a long text", "bash", shell,
+			"an exit code behind a long output", "bash", shell,
 			strings.Repeat("fine\n", 100_000) + "Command exited with code 2", 0, detect.Error,
 			"exit-code",
 		},
 	})
 }
 
-// Runs that verify the work, and their outcomes. A masked run without a summary has none.
+// A run of tests, a linter or a build has an outcome. If a pipe or a later command hides the exit code, only a
+// summary in the output gives an outcome.
 func TestVerificationAndItsOutcome(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
@@ -152,12 +153,12 @@ func TestVerificationAndItsOutcome(t *testing.T) {
 			got = kind + " " + map[bool]string{true: "passed", false: "failed"}[passed]
 		}
 		if got != c.want {
-			t.Errorf("%s %s with %q: %q, want %q", c.tool, c.args, c.text, got, c.want)
+			t.Errorf("%s %s with the output %q: got the verification %q, want %q", c.tool, c.args, c.text, got, c.want)
 		}
 	}
 }
 
-// Short turns and their answers.
+// Short turns have a feeling only after an answer of the agent.
 func TestShortTurnsAreClassified(t *testing.T) {
 	for words, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -168,13 +169,13 @@ func TestShortTurnsAreClassified(t *testing.T) {
 			t.Errorf("%q is %s by %q, want %s", words, got.Feeling, got.Rule, want)
 		}
 		if got := detect.ReadTurn(words, words, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q, which answers no question, is %s by the rule %q", words, got.Feeling, got.Rule)
+			t.Errorf("%q without an earlier answer is %s by the rule %q, want neutral", words, got.Feeling, got.Rule)
 		}
 	}
 }
 
-// No text is too short, cut too early or begun too late to be read, and a second reading gives the
-// same.
+// Any part of a result, of arguments or of a turn is read without a panic, and a second reading gives equal
+// values.
 func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
@@ -205,10 +206,10 @@ func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
 		}
 		once := read()
 		if again := read(); again != once {
-			t.Fatalf("%q is read as %s the second time, want %s", piece, again, once)
+			t.Fatalf("the second reading of %q gives %s, want %s as the first reading", piece, again, once)
 		}
-		if s := detect.Signature(piece); len(s) > detect.MaxSignature+64 {
-			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature+64)
+		if s := detect.Signature(piece); len(s) > detect.MaxSignature {
+			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)
 		}
 		_ = detect.Inspect(strings.NewReader(piece), func(detect.Finding) error { return nil })
 	})
