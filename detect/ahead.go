@@ -9,35 +9,34 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the transcripts that are inspected at once. Together the waiting lines need less memory than
-// one long transcript.
+// Bounds of the concurrent inspection. The pending lines together need less memory than one long transcript.
 const (
 	maxInspectors = 8       // goroutines
 	maxAhead      = 1 << 20 // bytes of a line; a longer line is inspected alone
 )
 
-// inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order
-// of the lines. The lines of a file are independent: one core reads 40 MB of them per second.
+// inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order of
+// the lines. The lines of a file are independent, and one core inspects only 40 MB per second.
 //
-// The goroutine of the reading calls add, drain and close. Only the goroutine of deliver calls emit and
-// fault, in the order of add, and drain returns when deliver waits: after drain, the caller may call emit.
+// The goroutine of the reading calls add, drain and close. Only the goroutine of deliver calls emit and fault,
+// in the order of add. When drain returns, deliver has no line left, so the caller may call emit.
 type inspectors struct {
 	emit  func(Finding) error
 	fault func(start int, raw []byte, rec wire.Recording, err error)
 	judge func(*inspectedLine) // reads and judges a transcript
 
 	work, ordered chan *inspectedLine
-	pending       sync.WaitGroup // lines that are added and not delivered
-	running       sync.WaitGroup
-	stopped       atomic.Bool // emit returned an error, or an inspection panicked
-	err           error       // of emit; read after drain
-	panicked      any         // of an inspection; read after drain
+	pending       sync.WaitGroup // lines that were added and are not delivered yet
+	running       sync.WaitGroup // goroutines
+	stopped       atomic.Bool    // emit returned an error, or an inspection panicked
+	err           error          // of emit; read after drain
+	panicked      any            // of an inspection; read after drain
 }
 
-// inspectedLine is the transcript of one line. done is closed when the fields after done are set.
+// inspectedLine is one line with a transcript. done is closed when the fields below done are set.
 type inspectedLine struct {
 	raw   []byte
-	start int
+	start int // line number
 
 	done     chan struct{}
 	rec      wire.Recording
@@ -61,8 +60,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add accepts the transcript of a line that begins on line start, and waits while too many lines are
-// pending. The caller gives up raw.
+// add accepts the transcript of a line that begins on line start, and waits while too many lines are pending.
+// The caller must not change raw afterwards.
 func (p *inspectors) add(raw []byte, start int) error {
 	if p.stopped.Load() {
 		return p.drain()
@@ -91,7 +90,7 @@ func (p *inspectors) close() {
 	p.running.Wait()
 }
 
-// inspect judges a line, and keeps a panic for drain.
+// inspect judges a line, and stores the cause of a panic for drain.
 func (p *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {
@@ -117,7 +116,8 @@ func (l *inspectedLine) judge() {
 	})
 }
 
-// deliver emits the findings of the lines in order. After a panic or an error of emit, deliver drops the rest.
+// deliver emits the findings of the lines in order. After a panic or an error of emit, deliver drops the other
+// findings.
 func (p *inspectors) deliver() {
 	for l := range p.ordered {
 		<-l.done

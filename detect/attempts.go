@@ -11,19 +11,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Attempts are calls that differ in a budget only: a longer time-out, a larger limit, the next page, an option
-// of a command, a further word of a search. If several attempts have the same answer, the budget is not the
-// cause.
+// A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option of a
+// command, the words of a search. Calls that differ only in budgets are attempts. If several attempts have the
+// same result, the budgets are not the cause.
 
-// Number of attempts with the same answer that make a loop.
+// Number of attempts with the same result that make a loop.
 const (
 	minFailedAttempts  = 3
 	minSuccessAttempts = 3
 )
 
-// attempts counts the newest call and the calls directly before that have the same result and differ from
-// the newest call in a budget only. The count ends where streak ends. budgets reports whether the budgets
-// differ, and warned whether one of the calls has a warning.
+// attempts counts the attempts of the newest call with the same result. The count ends at a turn of a person,
+// at an attempt with another result, and at another call that may have changed results. budgets reports whether
+// the budgets of the attempts differ, and warned whether an earlier attempt has a warning.
 func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	newest := steps(0)
 	if newest.looseIdentity() == 0 {
@@ -50,7 +50,7 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 	}
 }
 
-// attempt returns the identity that the attempts of a call share: the call without its budgets.
+// attempt returns the identity that all attempts of a call share.
 func (s *step) attempt() uint32 {
 	if loose := s.looseIdentity(); loose != 0 {
 		return loose
@@ -58,10 +58,11 @@ func (s *step) attempt() uint32 {
 	return halfIdentity(s.identity())
 }
 
-// halfIdentity returns half of the identity of a call. 0 means a call without budgets.
+// halfIdentity returns the lower half of an identity with the last bit set. The value is never 0, because 0
+// means a call without a budget.
 func halfIdentity(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// manyAttempts reports whether the newest call completes a loop of attempts.
+// manyAttempts reports whether the attempts of the newest call are a loop.
 func manyAttempts(steps func(int) *step) bool {
 	count, budgets, warned := attempts(steps)
 	newest := steps(0)
@@ -80,7 +81,7 @@ func looseIdentity(tool, args string) uint32 {
 	return call.looseIdentity(tool, args)
 }
 
-// looseIdentity is the function looseIdentity for an analysed call.
+// looseIdentity is the function of this name for an analysed call.
 func (c *toolCall) looseIdentity(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
@@ -113,8 +114,8 @@ func (c *toolCall) looseIdentity(tool, args string) uint32 {
 	return halfIdentity(combine(xxhash.Sum64String(tool), c.argsKey(loose)))
 }
 
-// withoutBudget returns the value of an argument without its budgets, no value for an argument that is a
-// budget. budget is false for an argument without a budget.
+// withoutBudget returns the value of an argument without its budgets, and a value of kind noValue if the whole
+// argument is a budget. budget is false for an argument without a budget.
 func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, budget bool) {
 	switch v.kind {
 	case stringValue:
@@ -143,7 +144,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	return v, false
 }
 
-// searches reports whether a call looks for a text, so that its arguments are words of a search.
+// searches reports whether an argument of the call may hold the words of a search.
 func (c *toolCall) searches() bool {
 	return c.purpose == purposeSearch || c.purpose == purposeWeb || c.purpose == purposeOther && !c.mayChange()
 }
@@ -153,14 +154,14 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// sharesWord reports whether the words of two searches have a word in common. Calls without words of a search
-// share all.
+// sharesWord reports whether two searches have a word in common. The result is true for two calls without words
+// of a search.
 func sharesWord(a, b *step) bool {
 	return a.memo.query == b.memo.query || a.memo.query&b.memo.query != 0
 }
 
-// queryWords returns the set of the words of a search, 0 for a call without words of a search. Words with the
-// same first five letters are one word.
+// queryWords returns the set of the words of a search, 0 for a call without words of a search. A word counts by
+// its first five bytes.
 func (c *toolCall) queryWords() (set uint64) {
 	const minWord, stem = 3, 5
 	if !c.searches() {
@@ -183,7 +184,7 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// withoutQuery removes the words of a search from a short result: "No page for 'x'".
+// withoutQuery removes the text of the search from a short result: "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
 	const short, minQuery = 500, 3
 	if len(text) > short || !c.searches() {
@@ -211,8 +212,8 @@ func longestWord(text string) string {
 	return cmp.Or(word, text)
 }
 
-// withoutLimits returns a command line without its budgets and the options without a value. changed is false
-// for a line that cannot be shortened.
+// withoutLimits returns a command line without its budgets and without the options that have no value. changed
+// is false if the line stays as it is.
 func (c *toolCall) withoutLimits(text string) (short string, changed bool) {
 	if text == c.command {
 		if found, ok := c.searchedName(); ok {
@@ -238,7 +239,8 @@ func (c *toolCall) withoutLimits(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// searchedName returns the folder and the longest word of the name that a find command searches for.
+// searchedName returns a find command with only its folders and the longest word of each name that the command
+// searches for. ok is false for other commands.
 func (c *toolCall) searchedName() (found string, ok bool) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -273,7 +275,7 @@ func withoutOptions(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// looseCommand returns a command line without the numbers of its budgets: "curl --retry 3 x".
+// looseCommand returns a command line without the values of its budgets: the 3 of "curl --retry 3 x".
 func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
@@ -300,7 +302,8 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	return oneSpace(strings.Join(words, " ")), true
 }
 
-// isBudget reports whether a word is a number, or a number with one unit: 30, 30s, 2.5.
+// isBudget reports whether a word can be the value of a budget: a number, with or without a unit (30, 30s,
+// 2.5).
 func isBudget(w string) bool {
 	if w == "" || !isDigit(w[0]) { // an error of ParseFloat copies the word
 		return false
@@ -315,13 +318,13 @@ func isLineRange(w string) bool {
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo is the number of steps in which an edit and its reversal are found.
+// maxUndo is the number of steps that are searched for an edit and its reversal.
 const maxUndo = 32
 
-// undoesAgain reports whether the newest edit was made before and undone since: A to B, B to A, A to B. For
-// a tool that writes whole files, undoesAgain reports whether the tool wrote two versions of the file in
-// turn, each version twice. An agent may undo a repair on purpose to see a test fail. So if the results of
-// a command between the edits differ, undoesAgain waits for one more edit.
+// undoesAgain reports whether the newest edit was made before and then undone: A to B, B to A, A to B. A tool
+// that writes whole files must write each of two versions twice. An agent may undo a repair on purpose to see a
+// test fail, so one more edit is needed if the commands between the edits, or the results of these commands,
+// differ.
 func undoesAgain(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -332,11 +335,11 @@ func undoesAgain(steps func(int) *step) bool {
 	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
-	round := 4 // versions of the file in the first round of a loop
+	round := 4 // number of edits of the file that make a loop
 	if inverse != 0 {
 		round = 3
 	}
-	versions := []uint64{newest.identity()} // of the file, the newest first
+	versions := []uint64{newest.identity()} // identities of the edits of the file, the newest first
 	var checks checkedVersions
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
@@ -365,10 +368,10 @@ func undoesAgain(steps func(int) *step) bool {
 	return false
 }
 
-// checkedVersions holds the commands that an agent ran between edits of one file.
+// checkedVersions compares the commands that an agent ran between the edits of one file.
 type checkedVersions struct {
 	first  *step // the newest command
-	last   int   // number of the newest versions of the file with the same result
+	last   int   // number of edits after the oldest command
 	differ bool  // two commands, or two results of one command, differ
 }
 
@@ -384,7 +387,7 @@ func (c *checkedVersions) add(s *step, n int) {
 	c.last = n
 }
 
-// equal reports whether no command ran, or one command ran at each of n versions with one result.
+// equal reports whether no command ran, or one command ran after each of n edits, always with the same result.
 func (c *checkedVersions) equal(n int) bool { return c.first == nil || !c.differ && c.last == n }
 
 // path returns the file that a call names, "" for none.

@@ -8,8 +8,9 @@ import (
 	"unicode"
 )
 
-// purpose is the purpose of a tool, derived from the tool's name and arguments. The purpose decides which text is
-// evidence: the output of a shell is judged line by line, the content of a file is not judged at all.
+// purpose is the purpose of a tool, derived from the tool's name and arguments. The purpose decides which text
+// is evidence: the output of a shell is judged line by line, the content of a file only if the whole content is
+// a short error message.
 type purpose uint8
 
 const (
@@ -23,22 +24,22 @@ const (
 	purposeWait                  // polls or waits
 )
 
-// toolCall is a call with its analysis.
+// toolCall is the analysis of a call.
 type toolCall struct {
 	phrases   *phrases
 	purpose   purpose
 	nameWords []string // words of the tool's name
-	nameLists []string // lists of phrases with one of the words, without the prefix "tool "
+	nameLists []string // classes of phrases with one of the words, without the prefix "tool "
 	args      lenientValue
-	complete  bool         // args holds all arguments
-	command   string       // command or code to run
+	complete  bool         // args lacks no part of the arguments
+	command   string       // command or code to run, cut to maxCommand
 	shell     shellCommand // analysis of the command of a shell
 }
 
-// maxCommand is the number of bytes of a command that is analysed. The rest is data.
+// maxCommand is the number of bytes of a command that are analysed. The rest is usually data.
 const maxCommand = 4096
 
-// analyseCall analyses a call.
+// analyseCall returns the analysis of a call.
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, nameWords: nameWords(name)}
 	for _, w := range c.nameWords {
@@ -107,7 +108,7 @@ func (c *toolCall) execName() bool {
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
-// nameMatches reports whether a word of the tool's name is in a list.
+// nameMatches reports whether a word of the tool's name is in the list "tool " + list.
 func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
@@ -116,7 +117,7 @@ func (c *toolCall) nameMatches(list string) bool {
 // keeps ws off the heap.
 func (c *toolCall) has(ws ...string) bool { return hasAny(c.nameWords, ws...) }
 
-// fileArg reports whether an argument names a file or a folder.
+// fileArg reports whether the name of an argument says that the argument is a file or a folder.
 func (c *toolCall) fileArg() bool {
 	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.phrases.isKey("file", k) })
 }
@@ -152,7 +153,8 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords cuts a tool's name into lower-case words, at punctuation and at humps.
+// nameWords returns the lower-case words of a tool's name, cut at punctuation and before the capitals of
+// camelCase.
 func nameWords(name string) []string {
 	var words []string
 	start := -1
@@ -179,9 +181,9 @@ func nameWords(name string) []string {
 	return words
 }
 
-// Codex gives newer models one tool that runs a program in JavaScript. The program calls the other
-// tools: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The result is the argument
-// of text: the result of a command is JSON with an exit code.
+// Codex gives newer models one tool that runs a program in JavaScript. The program calls the other tools:
+// `const r = await tools.exec_command({cmd: "make"}); text(r);`. The program passes its result to text; the
+// result of a command is JSON with an exit code.
 
 // scriptCommands returns the literal commands in a JavaScript program of Codex, one per line; "" for
 // none.
@@ -205,8 +207,8 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString reads the string literal at the start of a text. A template with a substitution is not a
-// literal.
+// jsString returns the string literal at the start of a text, without quotes and escapes. ok is false for other
+// texts and for a template with a substitution.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

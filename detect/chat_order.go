@@ -21,8 +21,8 @@ func (p *phrases) chatOrder(low string) string {
 	return cmp.Or(p.firstInstruction(before), p.firstInstruction(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after the
-// conversation. ok is true if the text quotes a conversation: in tags, or with lines of both speakers.
+// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. ok is
+// false for a text that quotes no conversation, neither in tags nor with lines of both speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	tagged, asks, answers := false, false, false

@@ -7,16 +7,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, and a request contains only the new items. For such
-// requests, the record of the session has a checkpoint: the last answered calls, a few bytes each.
+// Some providers store the conversation, and a request contains only the new items. For such requests, the
+// record of the session has a checkpoint: the last steps, checkpointSize bytes each.
 const (
 	checkpointVersion = 5
 	checkpointSteps   = 64
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 // identity, resultHash, code, batch, flags, where, looseIdentity, query
 )
 
-// flags returns the stored booleans of a step, the lowest bit first. skipped covers pending and
-// refused steps.
+// flags returns pointers to the stored booleans of a step, the lowest bit first. failed and skipped are the
+// outcome of the step; skipped means pending or refused.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
@@ -25,9 +25,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince is like Loops, for requests without their history. checkpoint is the result of the
-// previous request (nil for the first request), and next is the checkpoint to store. A retry gets
-// the same checkpoint as its first attempt. recall returns calls of earlier replies.
+// LoopsSince is Loops for requests without their history. checkpoint is next of the previous request, nil for
+// the first request; next is the checkpoint to store. A retry passes the checkpoint of its first attempt.
+// recall returns calls of earlier replies.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -49,7 +49,7 @@ func LoopsSince(
 	return loops, writeCheckpoint(h.steps)
 }
 
-// writeCheckpoint returns the newest steps, the newest first.
+// writeCheckpoint encodes the newest checkpointSteps steps, the newest first.
 func writeCheckpoint(steps []*step) []byte {
 	if len(steps) > checkpointSteps {
 		steps = steps[:checkpointSteps]

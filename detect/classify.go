@@ -4,13 +4,11 @@ import (
 	"strings"
 )
 
-// maxText is the number of bytes that are read from either end of a result. A failure is reported
-// first or last.
+// maxText is the number of bytes at either end of a result that are read. Tools report a failure first or last.
 const maxText = 48 << 10
 
-// Classify judges the result of a tool call. isError is the flag of the wire: +1 for
-// an error, -1 for no error, 0 for no flag. Structure (refusals, the flag, exit codes, fields) goes
-// before text at anchored places.
+// Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no
+// error, 0 for no flag. Structure (refusals, the flag, exit codes, fields) goes before text at anchored places.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := wording()
 	call := p.analyseCall(toolName, args)
@@ -36,7 +34,7 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	return classifyText(text, call, 0)
 }
 
-// callRefusal returns the refuser of a call and the rule, NoRefuser for a call that was carried out.
+// callRefusal returns the refuser of a call and the rule, NoRefuser for a call without a refusal.
 func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
@@ -47,11 +45,11 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 	return call.phrases.readInterrupt(text)
 }
 
-// readsFile reports whether the result is the content of a file.
+// readsFile reports whether the call reads or searches files, so that the result quotes files.
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
 // flaggedJudgement judges a result with the error flag. The flag is correct except for commands that report
-// "nothing found" by their exit code. Refusals are handled before.
+// "nothing found" by their exit code. classify handles refusals.
 func flaggedJudgement(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -66,7 +64,7 @@ func flaggedJudgement(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// classifyText judges a result without a flag. depth is the number of opened envelopes.
+// classifyText judges a result by its text. depth is the number of envelopes around the text (envelope.go).
 func classifyText(text string, call *toolCall, depth int) Judgement {
 	text = unwrapText(text)
 	if depth > 3 || text == "" {
@@ -97,7 +95,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return call.phrases.readJudgement(text)
 	case purposeEdit:
 		return call.phrases.editJudgement(text)
-	case purposePlan: // the agent's own notes may describe any error
+	case purposePlan: // an agent's own notes may describe any error
 		j := call.phrases.readJudgement(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
@@ -109,8 +107,8 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// quotes reports whether the first line holds the searched text: the line is a match of the search, and
-// no error message.
+// quotes reports whether the first line contains the words of the searched text. The line is then a match of
+// the search, not an error message.
 func (c *toolCall) quotes(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -123,8 +121,8 @@ func (c *toolCall) quotes(text string) bool {
 	return len(words) > 0
 }
 
-// structured reports whether JSON is the envelope of the result. The content of a file and the output of a
-// program that prints JSON are no envelope.
+// structured reports whether v is an envelope of the tool or harness. JSON in a file and JSON that a read-only
+// program prints are no envelope.
 func (c *toolCall) structured(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
@@ -173,8 +171,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode}
 	case r.hasCode && !call.shell.masked:
-		// Exit code 0, but the first words report a failure: a script that prints its error and
-		// succeeds.
+		// Exit code 0, but the first words report a failure: a script may print its error and succeed.
 		if rule, bad := call.phrases.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -239,8 +236,8 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readJudgement judges the result of a reading tool. Content of a file is never a failure. A result that consists of
-// only an error message is a failure.
+// readJudgement judges the result of a tool that reads. A failure is a short result that is an
+// error message, or any result that begins with <tool_use_error>.
 func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -281,8 +278,8 @@ func (p *phrases) editJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// otherJudgement judges the result of a tool of a domain, of an API or of a page by the first
-// words, by the title of the page, and by a line that holds only an error.
+// otherJudgement judges the result of a browser or of a tool of a domain by its first words, by the last lines,
+// and by the title and the error lines of a page.
 func otherJudgement(text string, call *toolCall) Judgement {
 	p := call.phrases
 	if r := p.unframe(text); r.hasCode {
@@ -316,7 +313,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// clip returns both ends of a long text.
+// clip returns both ends of a text that is longer than 2*maxText.
 func clip(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -335,11 +332,11 @@ const (
 	Refusal Outcome = "refusal" // a person or a rule did not allow the call: no failure of the call
 )
 
-// Judgement is the judgement on one tool result, with the rule behind the judgement.
+// Judgement is the outcome of one tool result, with the rule that decided.
 type Judgement struct {
 	Outcome Outcome
 	Rule    string  // rule that decided; "" for a success by default
-	By      Refuser // refuser of a refusal
+	By      Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code    int     // exit code or HTTP status, where the rule read a code
 	Sure    bool    // the result itself reports the success
 }

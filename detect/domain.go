@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Tools of a domain answer in words. A tool that returns texts (a translation) or records (a film, an exam)
-// may return content with words such as "failed". A tool that acts (a booking) reports in its first clause
-// that nothing was done.
+// A tool of a domain is any tool but those for commands, files, pages and notes: a translation, a search for
+// films, a booking. Such tools often answer in words. A tool that returns texts or records may return content
+// with words such as "failed". A tool that acts reports in its first clause that nothing was done.
 
-// isContent reports whether a text with the words of a failure is the content that the tool returns, not a
+// isContent reports whether a text that rule takes for a failure is the content that the tool returns, not a
 // message about the call. "Error:" is content only for a tool that returns any text.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
@@ -29,7 +29,8 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// asksAbout reports whether the question in the call names an error code at the start of the answer: "ENOENT".
+// asksAbout reports whether the answer begins with an error code, such as ENOENT, that the question in the call
+// names.
 func (c *toolCall) asksAbout(text string) bool {
 	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
 	first, _, _ := strings.Cut(text, " ")
@@ -37,19 +38,20 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether a tool returns records or articles. At the start of a name, "book" is a verb.
-// A tool that deletes or changes records acts.
+// returnsRecords reports whether a tool returns records or articles. A name that begins with "book" or with a
+// verb of change is the name of a tool that acts.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause is the number of bytes of an answer in words that may be a message.
+// maxClause is the largest number of bytes of an answer that may be a message about the call.
 const maxClause = 300
 
-// domainFailureRule returns the rule of a short answer in words that reports a failure of the call.
+// domainFailureRule returns the rule of a short answer in words that reports a failure of the call, "" for
+// other answers.
 func (c *toolCall) domainFailureRule(text string) string {
 	acts, whole := c.changesState(), text
-	if acts { // the offer of another date follows in a further paragraph
+	if acts { // a further paragraph may offer something else, such as another date
 		text, _, _ = strings.Cut(text, "\n\n")
 	}
 	if c.purpose == purposeOther && acts && len(whole) <= 2*maxClause && strings.Count(whole, "\n") <= 2 && !strings.Contains(whole, "|") && !c.nameMatches("text") && c.refusesByRule(whole) {
@@ -89,7 +91,7 @@ func (c *toolCall) refusesByRule(text string) bool {
 	return limited && !c.confirms(low)
 }
 
-// withoutHarmlessNo removes the negations of a success: "no further action is required".
+// withoutHarmlessNo removes the negations that occur in reports of a success: "no further action is required".
 func (p *phrases) withoutHarmlessNo(low string) string {
 	for _, no := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, no, "")
@@ -115,7 +117,8 @@ func (c *toolCall) confirms(low string) bool {
 	return false
 }
 
-// isDone reports whether a word is the past participle of a verb in the name of the tool.
+// isDone reports whether a word is the past participle of a verb in the name of the tool: "booked" of
+// book_table.
 func (c *toolCall) isDone(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
@@ -124,9 +127,9 @@ func (c *toolCall) isDone(word string) bool {
 	})
 }
 
-// fieldFailureRule returns the rule of a JSON answer that reports by a flag or a status that the tool did nothing
-// ({"created": false}, {"status": "REJECTED"}), or that the thing that the tool looks up does not exist
-// ({"product": null}).
+// fieldFailureRule returns the rule of a JSON answer that reports by a flag or a status that the tool did
+// nothing ({"created": false}, {"status": "REJECTED"}), or that the requested object does not exist
+// ({"product": null}), "" for other answers.
 func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	const maxFields = 10
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
@@ -164,8 +167,8 @@ func (c *toolCall) refusesAs(status string) bool {
 	return len(low) <= maxStatus && hasPhrase(low, c.phrases.lists["refused"]...) && !c.isDone(low)
 }
 
-// namesNothing reports whether an answer says in a field that the thing does not exist: {"found": false},
-// {"product": null} of get_product.
+// namesNothing reports whether a field of an answer says that the requested object does not exist: {"found":
+// false}, {"product": null} of get_product.
 func (c *toolCall) namesNothing(v lenientValue) bool {
 	for i, k := range v.keys {
 		key, value := strings.ToLower(k), &v.vals[i]
@@ -177,7 +180,8 @@ func (c *toolCall) namesNothing(v lenientValue) bool {
 	return false
 }
 
-// looksUp reports whether a tool returns one thing. A tool that searches or lists may find nothing.
+// looksUp reports whether a tool returns one requested object. A tool that searches or lists may find nothing
+// without a failure.
 func (c *toolCall) looksUp() bool {
 	return c.has("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.has("search", "list") || c.has("by") && c.has("id")
 }
@@ -193,7 +197,7 @@ func (c *toolCall) reportsNotDone(clause string) bool {
 		return true
 	}
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
-		// For a tool that rejects claims, "Claim rejected" is a success.
+		// "Claim rejected" is a success of a tool that rejects claims.
 		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 		return !named && !c.isDone(word) && hasPhrase(clause, word)
 	})
@@ -211,8 +215,8 @@ func (c *toolCall) reportsUndone(sentences []string) bool {
 	})
 }
 
-// namesNone reports whether a sentence says that no object of the tool fits: "There is no patient with this number"
-// of get_patient.
+// namesNone reports whether a sentence says that the requested object does not exist: "There is no patient with
+// this number" of get_patient.
 func (c *toolCall) namesNone(sentence string) bool {
 	sentence = strings.TrimSpace(sentence)
 	for _, lead := range []string{"there is no ", "there's no ", "no "} {
@@ -231,8 +235,8 @@ func (c *toolCall) namesNone(sentence string) bool {
 	return false
 }
 
-// namesGone reports whether a sentence says that the object of the tool was removed: "This photo was deleted in
-// May" of get_photo.
+// namesGone reports whether a sentence says that the requested object was removed or does not exist: "This
+// photo was deleted in May" of get_photo.
 func (c *toolCall) namesGone(sentence string) bool {
 	who, noun, _ := strings.Cut(sentence, " ")
 	noun, rest, _ := strings.Cut(noun, " ")
@@ -240,14 +244,14 @@ func (c *toolCall) namesGone(sentence string) bool {
 		startsWord(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
 }
 
-// hasArgument reports whether a text in lower case is an argument of the call.
+// hasArgument reports whether a text in lower case is the value of an argument of the call.
 func (c *toolCall) hasArgument(text string) bool {
 	return text != "" && slices.ContainsFunc(c.args.vals, func(v lenientValue) bool {
 		return v.kind == stringValue && strings.EqualFold(v.text(), text) || v.kind == numberValue && v.raw == text
 	})
 }
 
-// changesState reports whether a tool of a domain changes something: the first verb of the name decides.
+// changesState reports whether a tool changes state. The first known verb in its name decides.
 func (c *toolCall) changesState() bool {
 	for i, w := range c.nameWords {
 		if w == "check" && i+1 < len(c.nameWords) && (c.nameWords[i+1] == "in" || c.nameWords[i+1] == "out") {
@@ -263,7 +267,7 @@ func (c *toolCall) changesState() bool {
 	return false
 }
 
-// firstClause returns a sentence up to the reason or the consequence.
+// firstClause returns a sentence without the clause for the reason or the consequence.
 func firstClause(sentence string) string {
 	for _, end := range []string{": ", "; ", ", ", " because ", " since ", " and ", " - "} {
 		if before, _, ok := strings.Cut(sentence, end); ok && strings.Contains(before, " ") {
@@ -273,7 +277,7 @@ func firstClause(sentence string) string {
 	return sentence
 }
 
-// withoutQuotes removes the quoted parts of a text.
+// withoutQuotes removes the parts of a text in double quotes.
 func withoutQuotes(low string) string {
 	parts := strings.Split(low, `"`)
 	if len(parts)%2 == 0 {
@@ -286,8 +290,8 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endFailureRule returns the rule of a failure that follows a few lines of progress: "Uploading...",
-// "[2/3] Building", "40%". A hint may follow the failure.
+// endFailureRule returns the rule of a failure after some lines of progress ("Uploading...", "[2/3] Building",
+// "40%"), "" for none. At most three lines with a hint may follow the failure.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)

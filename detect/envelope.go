@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// envelope judges a result that is JSON or a Python literal, by the fields for success, error, exit
-// code and status of the object and of the places where APIs wrap an answer. Fields of the data
-// inside are data. decided is false if the structure does not decide.
+// An envelope is JSON, or a Python literal, in which an API or a harness returns an answer. envelope judges an
+// envelope by its fields for success, error, exit code and status. Fields of the answer itself are data.
+// decided is false if no field decides.
 func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return arrayJudgement(v, call, depth)
@@ -16,8 +16,8 @@ func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, d
 	return objectJudgement(v, call, depth)
 }
 
-// arrayJudgement returns the judgement of a JSON array of text parts or of results with a success
-// field. ok is false for other arrays.
+// arrayJudgement returns the judgement of a JSON array of text parts or of results with a success field, and
+// false for other arrays.
 func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	ran := 0
@@ -45,8 +45,8 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 	return Judgement{}, false
 }
 
-// objectJudgement returns the judgement of a JSON object by its fields, from refusals to exit codes,
-// errors and status. ok is false if no field decides.
+// objectJudgement returns the judgement of a JSON object by the first field that decides, and false if no field
+// decides.
 func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	known := call.phrases
 	if depth > 3 {
@@ -85,7 +85,7 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	return Judgement{}, false
 }
 
-// refusalField returns the refusal of a harness in the error field of an envelope.
+// refusalField returns the refusal of a harness in a text field of an envelope.
 func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -117,7 +117,7 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // next to an output, code and status are the exit code
+		if !ok { // next to an output, the fields "code" and "status" are exit codes
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}
@@ -146,8 +146,8 @@ func outputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	return exitJudgement(shellResult{phrases: call.phrases, body: body, empty: body == ""}, call), true
 }
 
-// errorField returns the rule of a field that reports an error: success:false, isError, a filled
-// error field.
+// errorField returns the rule of a field that reports an error: success:false, isError, an error field with a
+// value.
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.yes {
 		return "json:is-error"
@@ -181,8 +181,8 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// isFalse reports whether a field of an object is false. 0 means false in a small object only: among many
-// fields, 0 may be any number.
+// isFalse reports whether a field of an object is false. 0 counts as false only in an object of at most four
+// fields.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
@@ -213,8 +213,8 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// unfinishedField reports whether a task is still running. The object is a task if it has the id of a
-// task. An order with the status "pending" is data.
+// unfinishedField reports whether an object is a task that is still running. Only an object with the id of a
+// task is a task: an order with the status "pending" is data.
 func (p *phrases) unfinishedField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
@@ -241,7 +241,7 @@ func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 	return p.isErrorMessage(message)
 }
 
-// wrappedJudgement judges the answer inside of an envelope.
+// wrappedJudgement judges the answer in a field of an envelope.
 func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)
@@ -263,8 +263,8 @@ func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, boo
 	return Judgement{}, false
 }
 
-// isAnswerField reports whether a field holds the tool's answer. An object with further fields is an issue
-// or a file: its body or content is data.
+// isAnswerField reports whether a field is the tool's answer. The body, content or text of an object with other
+// fields is data, as in an issue or a file.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

@@ -8,9 +8,9 @@ import (
 // Explanation says why a finding has its label.
 type Explanation struct {
 	Finding Finding `json:"finding"`
-	Rule    string  `json:"rule"`             // as in the finding; "" for a label by default
+	Rule    string  `json:"rule"`             // rule of the finding; "" if no rule decided
 	Meaning string  `json:"meaning"`          // the rule in words
-	Text    string  `json:"text"`             // the deciding line or sentence, shortened
+	Text    string  `json:"text"`             // the line that decided, shortened
 	Line    int     `json:"line"`             // number of the line in the text of the item, from 1
 	Byte    int     `json:"byte"`             // offset of the line in the text of the item
 	Tool    string  `json:"tool,omitempty"`   // for a result and a loop
@@ -18,8 +18,8 @@ type Explanation struct {
 	Before  *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
-// Explain returns the explanation of the nth finding of Inspect, from 1, and the number of the findings
-// that Explain read. The explanation is nil if the input has fewer findings.
+// Explain returns the explanation of finding n of Inspect, counted from 1, and the number of all findings. The
+// explanation is nil if the input has fewer findings.
 func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	var why *Explanation
 	count := 0
@@ -60,7 +60,8 @@ func evidence(text string, same func(line string) bool) (e Explanation) {
 	return e
 }
 
-// explainResult returns the deciding line of a result, and the call.
+// explainResult returns the explanation of a result: the first line with the same judgement, and the arguments
+// of the call.
 func explainResult(s *step) Explanation {
 	v := s.outcome()
 	e := evidence(s.call.result.text, func(line string) bool {
@@ -71,14 +72,14 @@ func explainResult(s *step) Explanation {
 	return e
 }
 
-// explainTurn returns the deciding sentence of a turn of a user.
-func explainTurn(text, words, previous string, turn Opinion) Explanation {
+// explainTurn returns the explanation of an opinion: the first line of the turn with the same opinion.
+func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	if words == "" {
 		words = text
 	}
 	return evidence(words, func(line string) bool {
 		alone := ReadTurn(line, line, previous)
-		return alone.Feeling == turn.Feeling && alone.Rule == turn.Rule
+		return alone.Feeling == opinion.Feeling && alone.Rule == opinion.Rule
 	})
 }
 

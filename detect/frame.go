@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// shellResult is the result of a command without the frame of the harness.
+// shellResult is the result of a command without its frame: the lines and tags that a harness adds to the
+// output.
 type shellResult struct {
 	phrases *phrases
 	body    string // output of the command
@@ -15,10 +16,10 @@ type shellResult struct {
 	empty   bool // the command printed nothing
 }
 
-// scriptFrame is the beginning of the result of a program that ran commands.
+// scriptFrame is the beginning of the result of a Codex program that ran commands (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines is the number of lines at either end of a result that may belong to the frame.
+// frameLines is the largest number of lines at either end of a result that may belong to the frame.
 const frameLines = 12
 
 // unframe removes the frame of the harness: exit codes, chunk ids, wall times, shell numbers, the
@@ -37,7 +38,7 @@ func (p *phrases) unframe(text string) shellResult {
 	return r
 }
 
-// setCode sets the exit code from a number.
+// setCode sets the exit code, and reports whether num is a number.
 func (r *shellResult) setCode(num string) bool {
 	num = strings.TrimSpace(num)
 	if num == "" { // the usual case: the error of Atoi would be allocated
@@ -77,7 +78,7 @@ func (r *shellResult) readHead() {
 	r.body = rest
 }
 
-// readTags reads exit code and output between tags.
+// readTags reads the exit code and the output between tags, and reports whether the result has such tags.
 func (r *shellResult) readTags(text string) bool {
 	if !strings.Contains(text, "</") {
 		return false
@@ -100,7 +101,7 @@ func (r *shellResult) readTags(text string) bool {
 	switch {
 	case len(printed) == 0:
 		return r.hasCode
-	case !r.hasCode: // text outside of the tags is output, too
+	case !r.hasCode: // the text before the tags is output, too
 		text, _, _ = strings.Cut(text, "<stdout>")
 		text, _, _ = strings.Cut(text, "<stderr>")
 		printed = append([]string{text}, printed...)
@@ -149,8 +150,8 @@ func (r *shellResult) readCodeSentence(t string) bool {
 	return containsAny(low, " by signal ") && r.setCode("137")
 }
 
-// readCodeLine reads a line that consists of an exit code: "Exit code: 1", "[EXIT_CODE=2]", "Process
-// exited with code 3 (killed)".
+// readCodeLine reads a line that consists of an exit code with a label, and reports whether the line has this
+// form: "Exit code: 1", "[EXIT_CODE=2]", "Process exited with code 3 (killed)".
 func (r *shellResult) readCodeLine(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
@@ -172,8 +173,8 @@ func (r *shellResult) readCodeLine(t string) bool {
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether the letters before a number name an exit code. Scripts print "exit 1"
-// and go run prints "exit status 1": only between brackets do these forms belong to a harness.
+// isCodeLabel reports whether key, the letters before a number, names an exit code. Scripts print "exit 1" and
+// go run prints "exit status 1", so these labels must be marked as a line of a harness.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -197,7 +198,7 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
-// readTailLine reads one line of the end of a frame.
+// readTailLine reads a line at the end of a result, and reports whether the line belongs to the frame.
 func (r *shellResult) readTailLine(t string) bool {
 	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
@@ -235,8 +236,8 @@ func betweenTags(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText removes wrappers of a result: the heading of a transcript, an assignment ("# var_3 =
-// \"...\""), reminders of harnesses.
+// unwrapText removes what harnesses write around a result: a heading, an assignment ("# var_3 = \"...\""), a
+// prompt, reminders.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -292,7 +293,8 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue reads `# name = "value"`, the echo of harnesses with variables for results.
+// assignedValue returns the value of `# name = "value"`. Some harnesses store results in variables and print
+// this line.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -308,8 +310,8 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the results of the commands of a program: one line with an exit code per result. The
-// last failed result decides.
+// readScript reads the results of the commands of a Codex program: one JSON line with an exit code per command.
+// The last exit code other than 0 decides.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

@@ -8,23 +8,24 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, one batch at a time.
+// history reads a conversation backwards, one batch at a time: an answer of the model with its calls, and the
+// results and turns after the answer.
 type history struct {
 	req         *wire.Request
 	res         *Results
-	firstNew    int     // items from here on are new
-	answerStart int     // index of the answer that made the newest calls
-	unread      int     // items before next are unread
+	firstNew    int     // items from this index on are new
+	answerStart int     // index of the first item of the answer that made the newest calls
+	unread      int     // items before this index are not read yet
 	steps       []*step // newest first
 	batch       int
-	visits      int             // remaining comparisons, for all judged steps together
-	searches    int             // number of searches of hasEarlierCall
-	earlier     map[uint64]bool // index of the calls before first, built after too many searches
+	visits      int             // reads of a step that are left, for all judged steps together
+	searches    int             // number of searches for an earlier call in the bytes of the history
+	earlier     map[uint64]bool // identities of the calls before answerStart; nil until maxSearches are exceeded
 	warned      map[string]bool
 	recall      func(string) (wire.Call, bool)
 }
 
-// stepBack returns the i-th step back; nil before the first step and at the end of the budget.
+// stepBack returns the i-th step back from the newest, nil before the first step and when no visits are left.
 func (h *history) stepBack(i int) *step {
 	if h.visits--; h.visits < 0 {
 		return nil
@@ -37,8 +38,7 @@ func (h *history) stepBack(i int) *step {
 	return h.steps[i]
 }
 
-// fill reads the next batch: results and words, then the answer of the model with the calls. fill
-// reports false at the start of the list.
+// fill reads the next batch, and reports false if the whole conversation is read.
 func (h *history) fill() bool {
 	if h.unread <= 0 {
 		return false
@@ -71,7 +71,7 @@ func (h *history) fill() bool {
 	return true
 }
 
-// readItem appends the steps of one item, the newest first.
+// readItem appends the results and the turn of a person in one item as steps, the newest first.
 func (h *history) readItem(i int) {
 	role := h.req.Role(i)
 	if role != wire.RoleUser && role != wire.RoleTool {
@@ -94,8 +94,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// resolve finds the calls of results: by id in the answer before the results or in an earlier
-// answer, and by position where a harness sends no ids.
+// resolve sets the calls of the results: by id from the answer before the results or from an earlier answer,
+// and by position where a harness sends no ids.
 func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -181,17 +181,18 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlier[s.identity()] || s.looseIdentity() != 0 && h.earlier[uint64(s.looseIdentity())]
 }
 
-// needle is a searched word with its rarest byte. A search for the first byte of the word would find too
-// many places.
+// needle is a searched word with the position (at) and the rank (rare) of its rarest byte. A search for the
+// first byte of the word would find too many places.
 type needle struct {
 	word     string
 	at, rare int
 }
 
-// common lists the bytes of calls, the most frequent first. All other bytes are rare.
+// common lists the frequent bytes of calls, the most frequent first. All other bytes are rarer.
 const common = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf returns needles for words. The needle that is most likely missing comes first.
+// needlesOf returns needles for words. The needle with the rarest byte comes first, because this needle is most
+// likely missing.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
@@ -211,7 +212,7 @@ func needlesOf(words []string) []needle {
 	return list
 }
 
-// hasAll reports whether the bytes of an item hold all words.
+// hasAll reports whether the bytes of an item contain all words.
 func hasAll(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.occursIn(raw) })
 }
@@ -232,7 +233,7 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// personWords returns the words of a person in item i. Words that an agent wrote do not count.
+// personWords returns the words of a person in item i. Words that a harness wrote do not count.
 func personWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -248,14 +249,14 @@ func personWords(req *wire.Request, i int) (string, bool) {
 	return words, true
 }
 
-// Bounds of the label that an agent puts before a result.
+// Bounds of the label that a harness puts before a result, in bytes per line and in lines.
 const (
 	maxLabel      = 80
 	maxLabelLines = 3
 )
 
-// trimLabel returns the text of a result without a label of an unknown form ("Command make
-// returned:"), so that a failure after the label is read.
+// trimLabel returns the text of a result from the failure on, if a label of an unknown form ("Command make
+// returned:") is before the failure.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -277,9 +278,9 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// Bounds of the search in one request. A client controls the size of the request.
+// Bounds of the search for loops in one request. A client controls the size of the request.
 const (
 	maxLoops    = 64      // loops reported
-	maxVisits   = 1 << 18 // steps that are compared, for all judged results together
+	maxVisits   = 1 << 18 // reads of a step, for all judged results together
 	maxSearches = 8       // results for which the bytes of the history are searched before an index is built
 )

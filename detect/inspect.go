@@ -12,7 +12,7 @@ import (
 type Finding struct {
 	Source string `json:"source"`
 	ID     string `json:"id"`
-	Index  int    `json:"index"` // in the list as given, from 0
+	Index  int    `json:"index"` // index of the item in the conversation, from 0
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
@@ -27,8 +27,8 @@ const (
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as Read does, and emits the findings in the order of the lists. Inspect calls
-// emit from one goroutine at a time.
+// Inspect reads transcripts, as Read does, and emits the findings in the order of the transcripts. Inspect
+// calls emit from one goroutine at a time.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
@@ -48,8 +48,8 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, ahead)
 }
 
-// inspectList emits the findings of one list in the order in which a proxy would have seen the list
-// grow. The cost is linear, and the texts of old steps are dropped: no step is judged twice.
+// inspectList emits the findings of one conversation in the order in which a proxy would have made these
+// findings. The cost is linear: each step is judged once, and the texts of old steps are dropped.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, visits: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -82,29 +82,30 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsPerStep is the average number of comparisons per step. The bound keeps the cost linear in the length
-// of the list.
+// visitsPerStep is the average number of earlier steps that may be read per step. The bound keeps the cost
+// linear in the length of the conversation.
 const visitsPerStep = 64
 
-// keptTexts is the number of bytes of the list after which decoded items are dropped.
+// keptTexts is the number of bytes of items after which the decoded items are dropped.
 const keptTexts = 1 << 20
 
-// inspection is a list during the emission of its findings.
+// inspection is the state of inspectList.
 type inspection struct {
 	req        *wire.Request
 	emit       func(Finding, func() Explanation) error
 	steps      []*step        // the oldest first
-	emitted    int            // number of steps whose findings are emitted
+	emitted    int            // number of steps that emitItem has passed
 	loops      []Loop         // not yet emitted, the oldest first
 	finder     loopFinder     // see judge
-	firstBatch map[uint64]int // by the identity of a call: batch of the first answer
+	firstBatch map[uint64]int // first batch with a call, by identity and by identity without budgets
 	batch      int
-	visits     int    // steps that may still be compared
+	visits     int    // reads of a step that are left
 	bytes      int    // size of the items since decoded items were dropped
 	answer     string // newest text of the agent
 }
 
-// readBatch reads the steps of one batch, which ends before item to: an answer of the model and the results.
+// readBatch appends the steps of the batch that ends before item to: the results and turns after one answer of
+// the model.
 func (t *inspection) readBatch(to int) {
 	h := history{req: t.req, firstNew: t.req.Len(), unread: to, batch: t.batch}
 	h.fill()
@@ -115,7 +116,7 @@ func (t *inspection) readBatch(to int) {
 	}
 }
 
-// judge finds the loops at the newest steps. A call without an earlier equal call is no loop.
+// judge finds the loops that the newest steps complete.
 func (t *inspection) judge(steps []*step) {
 	repeated := func(s *step) bool {
 		found := s.withCall
@@ -168,7 +169,7 @@ func (t *inspection) emitItem(i int) error {
 	return t.emitOpinion(i)
 }
 
-// emitOpinion emits the opinion of a person in an item.
+// emitOpinion emits the opinion in the turn of a person, if item i is such a turn.
 func (t *inspection) emitOpinion(i int) error {
 	if t.req.Role(i) != wire.RoleUser {
 		return nil
@@ -177,13 +178,13 @@ func (t *inspection) emitOpinion(i int) error {
 	if it.ResultInferred() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
-	turn := ReadTurn(it.Text, it.Words, t.answer)
+	opinion := ReadTurn(it.Text, it.Words, t.answer)
 	answer := t.answer
-	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule},
-		func() Explanation { return explainTurn(it.Text, it.Words, answer, turn) })
+	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(opinion.Feeling), Rule: opinion.Rule},
+		func() Explanation { return explainTurn(it.Text, it.Words, answer, opinion) })
 }
 
-// explainLoop returns the first line of the repeated result, the call, and the item of the earlier result.
+// explainLoop returns the explanation of the newest result of a loop, with the item of the earlier result.
 func (t *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
 	for _, s := range slices.Backward(t.steps) {

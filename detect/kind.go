@@ -18,7 +18,7 @@ type Kind string
 // KindInfo describes a kind.
 type KindInfo struct {
 	Name    Kind
-	Broader Kind   // kind that every failure of this kind has, too; "" for none
+	Broader Kind   // kind that each failure of this kind also has; "" for none
 	Meaning string // description for the documentation
 	also    bool   // a line may have this kind in addition to another kind
 	rest    bool   // a failure has this kind only if it has no other kind
@@ -27,7 +27,7 @@ type KindInfo struct {
 const (
 	maxKindText = 12 << 10 // bytes at each end of a failed result that are searched
 	maxKindLine = 600      // bytes of a line that are searched
-	maxKinds    = 6        // kinds of one result, without their broader kinds
+	maxKinds    = 6        // kinds of one result, broader kinds not counted
 )
 
 // Kinds returns the kinds of a failed tool result, the most specific first. The judgement is the
@@ -45,7 +45,7 @@ func Kinds(text string, j Judgement) []Kind {
 // KnownKinds returns all kinds in the order of the table.
 func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
-// NearestKind reports whether a kind exists, and returns the kind with the most similar name.
+// NearestKind returns the kind with the most similar name, and reports whether the name itself is a kind.
 func NearestKind(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
 		for _, k := range compiledKinds().kinds {
@@ -56,21 +56,21 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with
-// its name, its broader kind and its meaning; Kinds returns the kinds in this order. The other lines have
-// a kind, a pattern and an example of the pattern.
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with its
+// name, its broader kind and its meaning; Kinds returns the kinds in this order. The other lines have a kind, a
+// pattern and an example line that matches the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord has each pattern under a word, or under several words of which a
-// matching line contains one.
+// kindTable is the compiled table. byWord holds each pattern under one word of every matching line, or under
+// several words of which every matching line contains one.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
 }
 
-// kindRow is a wording of a kind.
+// kindRow is one line of the table with a pattern.
 type kindRow struct {
 	kind             int // index in kindTable.kinds
 	pattern, example string
@@ -122,8 +122,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.index(rows)
 }
 
-// index compiles the rows, each under the word that the fewest other patterns contain. A pattern is under
-// several words if each matching line contains one of these words.
+// index compiles the rows and adds each pattern to byWord under the word, or the group of words, that the
+// fewest patterns contain.
 func (t *kindTable) index(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -154,11 +154,11 @@ func (t *kindTable) index(rows []kindRow) error {
 	return nil
 }
 
-// Steps of one search. maxKindSteps bounds the search to some milliseconds.
+// Steps of one search. maxKindSteps limits the time of a search to some milliseconds.
 const (
 	maxKindSteps = 1 << 19
 	lineSteps    = 32      // cost of the preparation of a line; a comparison costs one step
-	statusSteps  = 1 << 10 // kept for the line of an exception, a status or an exit code
+	statusSteps  = 1 << 10 // minimum for the search for an exception, a status or an exit code
 )
 
 // kindScan is the search in one failed result.
@@ -171,13 +171,14 @@ type kindScan struct {
 	steps     int  // remaining steps
 }
 
-// searchResult searches a result and its exit code or HTTP status.
+// searchResult searches a result. Without a match in the text, searchResult uses the exception, the HTTP status
+// or the exit code.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
 	s.steps = max(s.steps, statusSteps)
 	switch {
-	case slices.Contains(s.found, true): // words are more specific than a number
+	case slices.Contains(s.found, true): // the words of the text are more specific than a number
 	case s.exception:
 		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:
@@ -221,10 +222,10 @@ func (s *kindScan) searchLines(text string) {
 	}
 }
 
-// maxFieldDepth is the depth of the fields that are searched.
+// maxFieldDepth is the largest depth of a field that is searched.
 const maxFieldDepth = 6
 
-// searchFields searches the strings and numbers of an answer.
+// searchFields searches the strings and numbers of a JSON value. key is the name of the field with the value.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.steps--; depth > maxFieldDepth || s.steps <= 0 {
 		return
@@ -259,8 +260,8 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine searches one line. A line has the first matching kind of the table, and all matching kinds that
-// the table marks with "also".
+// searchLine finds the kinds of one line: the first matching kind of the table, and all matching kinds that the
+// table marks with "also".
 func (s *kindScan) searchLine(line string) {
 	if s.steps -= lineSteps; s.steps <= 0 || quotesFile(line) {
 		return
@@ -295,7 +296,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns the found kinds with their broader kinds.
+// kinds returns the found kinds, then their broader kinds.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// kindPattern is the wording of one line of a failed result. The pattern covers the whole line, in
-// lower case: * stands for any text, % for text without a blank, # for digits, {a|b} for the literal a or b. A
-// backslash makes the next character literal. Next to a *, a literal begins and ends at the boundary
-// of a word.
+// kindPattern is a pattern for one line of a failed result. The pattern matches the whole line, in lower case:
+// * matches any text, % text without a blank, # digits, {a|b} the literal a or b. A backslash makes the next
+// character literal. Next to a *, a literal begins and ends at a word boundary.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
 	words [][]string // a matching line contains a word of each group
 }
 
-// patternPart is a literal with its alternatives, or a wildcard without texts.
+// patternPart is a literal with its alternatives (texts), or a wildcard.
 type patternPart struct {
 	texts    []string
 	wildcard byte // 0 for a literal
 }
 
-// compileKind reads a pattern.
+// compileKind compiles a pattern of a kind.
 func compileKind(kind int, pattern string) kindPattern {
 	p := kindPattern{kind: kind}
 	var literal strings.Builder
@@ -57,8 +56,9 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns a group for each whole word of a literal. Of alternatives, wordGroups returns one group
-// with a word of each alternative, or no group if an alternative has no whole word.
+// wordGroups returns groups for kindPattern.words. A literal has one group per whole word. Alternatives have
+// one group with a word of each alternative, and no group if an alternative has no whole word. before and after
+// report whether the neighbours may continue a word.
 func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], before, after) {
@@ -94,7 +94,8 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal without the words that a neighbour may continue.
+// wholeWords returns the words of a literal without the first word (before) and the last word (after) that a
+// neighbour may continue.
 func wholeWords(text string, before, after bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if before && len(words) > 0 && isKindWordByte(text[0]) {
@@ -109,8 +110,8 @@ func wholeWords(text string, before, after bool) []string {
 // isKindWordByte reports whether a byte is part of a word. Other scripts count as letters.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether the pattern covers the line. Each comparison takes a step; without steps
-// nothing matches.
+// matches reports whether the pattern matches the line. Each comparison takes one of the steps; without steps
+// left, the pattern does not match.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
 // matchAt reports whether the parts of the pattern from part on match the line from at to its end.
@@ -140,7 +141,7 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 }
 
-// matchRest matches the parts after a * at the first possible place.
+// matchRest reports whether the parts after a * match from an offset at or after at, on word boundaries.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
 		return at == 0 || at == len(line) || !isInsideWord(line, at)
@@ -164,7 +165,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	return false
 }
 
-// index returns the first place at which a part may begin; -1 for no place.
+// index returns the first offset at which a part may begin; -1 for none.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0
@@ -178,12 +179,12 @@ func (part *patternPart) index(line string) int {
 	return first
 }
 
-// isInsideWord reports whether the bytes around a place belong to one word.
+// isInsideWord reports whether the bytes before and after an offset belong to one word.
 func isInsideWord(line string, at int) bool {
 	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
 }
 
-// normalLine returns a line in lower case without colours, marks, tags and labels at its start. A
+// normalLine returns a line in lower case without colours, and without symbols, tags and labels at its start. A
 // long line is cut.
 func normalLine(line string) string {
 	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
@@ -229,7 +230,7 @@ func quotesFile(line string) bool {
 		(rest[0] != ' ' || strings.HasPrefix(rest, "  ")) && !strings.HasPrefix(rest, "in ") // ruby names a method
 }
 
-// kindLabels are the words before the message of a line.
+// kindLabels returns the labels that programs write before an error message.
 func kindLabels() []string {
 	return []string{
 		"error: ", "[error] ", "(error) ", "err: ", "fatal: ", "fatal error: ", "stderr: ", "[stderr] ", "npm err! ",

@@ -9,12 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of
-// both kinds. lenientParser reads all three: a string is a slice of the text, and only the first
-// maxElements elements of an array are read.
+// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds.
+// lenientParser reads all three. Strings are slices of the text. Values beyond the bounds are skipped.
 const (
 	maxDepth    = 6       // deeper values are skipped
-	maxNesting  = 200     // a text with deeper nesting is not read, because the reader is recursive
+	maxNesting  = 200     // a text with deeper nesting is not read, because the parser is recursive
 	maxElements = 16      // elements of an array that are read
 	maxLenient  = 1 << 20 // bytes of a text that are read
 )
@@ -30,7 +29,8 @@ const (
 	arrayValue
 )
 
-// lenientValue is one value. A string is a slice of the text, without quotes and with escapes.
+// lenientValue is one value. raw is the value as written, for a string without its quotes and with its escapes;
+// yes is the value of a boolean, num of a number.
 type lenientValue struct {
 	kind valueKind
 	yes  bool
@@ -40,7 +40,7 @@ type lenientValue struct {
 	vals []lenientValue
 }
 
-// text returns the content of a string without escapes.
+// text returns the content of a string, with escapes resolved, and raw of other values.
 func (v lenientValue) text() string {
 	if v.kind != stringValue || !strings.Contains(v.raw, `\`) {
 		return v.raw
@@ -48,7 +48,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of a key of an object, without regard to case.
+// get returns the value of the first of the names that is a key of an object, without regard to case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -60,7 +60,7 @@ func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	return lenientValue{}, false
 }
 
-// empty reports whether a value carries nothing: null, "", {}, [], false, 0.
+// empty reports whether a value is null, a blank string, {}, [], false or 0.
 func (v lenientValue) empty() bool {
 	if v.kind == stringValue {
 		return strings.TrimSpace(v.raw) == ""
@@ -68,9 +68,8 @@ func (v lenientValue) empty() bool {
 	return v.num == 0 && !v.yes && len(v.vals) == 0
 }
 
-// parseLenient reads the object or array at the start of a text. ok is false for a text that begins
-// with neither, and for a text with more words after the object (prose that begins with a bracket).
-// A truncated text is read up to its end.
+// parseLenient returns the object or array that a text consists of. ok is false for other texts, such as prose
+// that begins with a bracket. A truncated text is read up to its end.
 func parseLenient(text string) (lenientValue, bool) {
 	v, ok, _ := parseComplete(text)
 	return v, ok
@@ -100,7 +99,7 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	return v, ok, ok && !p.lossy
 }
 
-// lenientParsers holds parsers whose lists of open keys and values are allocated.
+// lenientParsers holds parsers for reuse, with their allocated lists.
 //
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
@@ -151,7 +150,7 @@ func (p *lenientParser) object(depth int) lenientValue {
 	return lenientValue{kind: objectValue, keys: cutTail(&p.keys, keys), vals: cutTail(&p.vals, vals)}
 }
 
-// members appends the keys and values of the object at p.i.
+// members appends the keys and values of the object at p.i to p.keys and p.vals.
 func (p *lenientParser) members(depth int) {
 	p.i++
 	for !p.bad {
@@ -194,7 +193,7 @@ func (p *lenientParser) array(depth int) lenientValue {
 	return lenientValue{kind: arrayValue, vals: cutTail(&p.vals, vals)}
 }
 
-// elements appends the elements of the array at p.i.
+// elements appends the elements of the array at p.i to p.vals.
 func (p *lenientParser) elements(depth int) {
 	p.i++
 	for first := len(p.vals); !p.bad; {
@@ -236,13 +235,13 @@ func cutTail[T any](list *[]T, from int) []T {
 	return kept
 }
 
-// quoted reads a quoted string and returns the text between the quotes. An unclosed string runs to the
-// end.
+// quoted returns the text between the quotes of the string at p.i. A string without a closing quote ends with
+// the text.
 func (p *lenientParser) quoted() string {
 	q := p.s[p.i]
 	start := p.i + 1
 	for j, end := start, -1; j < len(p.s); {
-		if end < j { // searched once, not after every escape
+		if end < j { // search for the quote once, not after every escape
 			if end = strings.IndexByte(p.s[j:], q); end < 0 {
 				end = len(p.s)
 			} else {
@@ -284,8 +283,8 @@ func (p *lenientParser) literal() lenientValue {
 	return lenientValue{}
 }
 
-// atTruncation reports whether the reader is at a mark of truncation ("...", "[...]", "<truncated>"). The
-// values before the mark are good, and nothing after the mark is read.
+// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near p.i, or the text ends. The
+// parser then keeps the values before p.i and skips the rest.
 func (p *lenientParser) atTruncation() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
@@ -296,7 +295,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape removes the escapes of JSON and Python. An unknown escape loses its backslash only.
+// unescape resolves the escapes of JSON and Python. An unknown escape loses only its backslash.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -325,8 +324,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates reads the JSON escapes of a character beyond the first 65,536 and returns the number
-// of bytes. A half without the other half is U+FFFD; 0 bytes mean that the text has no such escape.
+// surrogates returns the character of a surrogate pair that JSON escapes at the start of s, and the number of
+// bytes. A half without the other half is U+FFFD; 0 bytes mean that s does not begin with such an escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

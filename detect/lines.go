@@ -11,12 +11,12 @@ type weight uint8
 
 const (
 	nothing weight = iota
-	weak           // an error: evidence as the first or one of the last lines
-	strong         // the summary of a tool on a failure: evidence anywhere
+	weak           // an error: evidence in the first or one of the last lines
+	strong         // a tool's summary of its failure: evidence in any line
 )
 
-// failLine judges one line of the output of a program. The line has no colours and no surrounding
-// blanks.
+// failLine returns the rule and the weight of one line of the output of a program. The line is a result of
+// plainLine.
 func (p *phrases) failLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", nothing
@@ -105,7 +105,7 @@ func toolFailureRule(t string) string {
 	return ""
 }
 
-// reportedErrorRule returns the rule of an error in the words of a program, a shell or an exception.
+// reportedErrorRule returns the rule of an error that a program, a shell or an exception reports.
 func (p *phrases) reportedErrorRule(t string) string {
 	switch {
 	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
@@ -145,7 +145,7 @@ func positionedErrorRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the name of a file at the start of a line, up to the mark.
+// fileBefore returns the file name between the start of a line and mark, "" for none.
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
@@ -174,8 +174,8 @@ func cutPosition(s string) (rest string, ok bool) {
 	return rest, ok && isNumber(line) && isNumber(column)
 }
 
-// isLintError reports whether a text is a place and the code of an error: "3:1: F821 undefined name",
-// "3:0: E0602: Undefined variable".
+// isLintError reports whether a text begins with a position and the code of an error: "3:1: F821 undefined
+// name", "3:0: E0602: Undefined variable".
 func isLintError(s string) bool {
 	rest, ok := cutPosition(s)
 	code, _, _ := strings.Cut(rest, " ")
@@ -185,8 +185,7 @@ func isLintError(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// startsWithPosition reports whether a text begins with a place, as go build and go vet write the place after the
-// file: "12:5: undefined: x".
+// startsWithPosition reports whether a text begins with a line and a column: "12:5: undefined: x".
 func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok
@@ -202,8 +201,8 @@ func isMySQLError(t string) bool {
 	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
-// hasErrorCode reports whether a line has an error with a code of letters and digits: "error NU1101:
-// ...", "MSBUILD : error MSB1003: ...". Nothing or the name of a program is before the word.
+// hasErrorCode reports whether a line has an error with a code of letters and digits, at its start or after a
+// colon: "error NU1101: ...", "MSBUILD : error MSB1003: ...".
 func hasErrorCode(t string) bool {
 	before, rest, ok := strings.Cut(t, "error ")
 	code, _, coded := strings.Cut(rest, ": ")
@@ -212,8 +211,8 @@ func hasErrorCode(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// followsPosition reports whether mark follows a position, outside of prose: "path:12:5: error:",
-// "path(12,5): error", "prog: error:".
+// followsPosition reports whether mark follows a file name with a line number: "path:12:5: error:",
+// "path(12,5): error".
 func followsPosition(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
@@ -287,13 +286,12 @@ func (p *phrases) isShellError(t string) bool {
 	return containsAny(low, p.lists["shell-anywhere"]...)
 }
 
-// pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".
+// pytestFails reports whether a line is like "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
 	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && countsAny(t, " failed", " error")
 }
 
-// isPytestSummary reports whether a line is the last line of pytest: "1 failed, 7 passed in 0.12s",
-// between bars unless pytest was quiet.
+// isPytestSummary reports whether a line is the last line of a quiet pytest: "1 failed, 7 passed in 0.12s".
 func isPytestSummary(t string) bool {
 	counts, took, ok := strings.Cut(t, " in ")
 	took, _, _ = strings.Cut(took, " ")

@@ -4,17 +4,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Loop is a call that returns again and again with the same result.
+// Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
 	Index  int    // index of the item with the result, which gets the warning
-	CallID string // id of the call for the warning
+	CallID string // id of the newest call of the loop
 	Tool   string
 	Args   string // as sent
-	Rule   string // "failed-again", "same-again", "same-answer" (other limits), "cycle", "edit-undo"
+	Rule   string // "failed-again", "same-again", "same-answer", "cycle" or "edit-undo": see meaningOf
 	Again  bool   // the second warning of the same loop
 }
 
-// Number of equal results that make a loop. A failure that may pass by itself is a loop one attempt later.
+// Number of equal results that make a loop. A failure that may pass by itself needs one more.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // results of a command that did not report its success
@@ -23,7 +23,7 @@ const (
 	minAfterWarning = 2 // equal results after a warning, for the second and last warning
 )
 
-// judgeStep decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
+// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) is the i-th step back, nil
 // before the first step.
 func judgeStep(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
@@ -56,10 +56,10 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// streak counts the equal results of the newest call, the warnings among them, and the results
-// since the newest warning. The count ends where the state may have changed: at a call with side
-// effects, at a wait, at a turn of a person, at another result of the same call. Two results with the
-// same exit code and different texts are not equal.
+// streak counts the results that equal the newest result and belong to the same call, the warnings among these
+// results, and the results since the newest warning. The count ends where the state may have changed: at a call
+// with side effects, at a wait, at a turn of a person, at another result of the same call. Results are equal if
+// outcome, exit code (see sameCode) and text are equal.
 func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed: a turn of a person is between the newest call and the step
 	count, sinceWarning = 1, 1
@@ -93,9 +93,10 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// cycle reports whether the last steps repeat the steps before: A B A B or A B C A B C, each with
-// an equal result, and no step has side effects. A cycle of four calls has three rounds: an agent may
-// read four files a second time. So has a cycle with a note of the agent.
+// cycle reports whether the last two to four steps repeat the steps before: A B A B or A B C A B C, each with
+// an equal result, and no step has side effects. A cycle of four calls needs three rounds, because an agent may
+// read four files a second time. A cycle of two or three steps with a note of the agent also needs three
+// rounds.
 func cycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -105,8 +106,8 @@ func canLoop(s *step) bool { return !s.cannotLoop() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.cannotLoop() }
 
-// repeatsWork reports whether commands and edits, also those with side effects, restore the same states in turn:
-// three rounds of two steps or of four steps, each with an equal result.
+// repeatsWork reports whether the last steps are three rounds of the same two or four commands and edits with
+// equal results. Side effects are allowed: an equal result shows that the commands undo each other.
 func repeatsWork(steps func(int) *step) bool {
 	works := func(s *step) bool {
 		v := s.outcome().Outcome
@@ -115,7 +116,8 @@ func repeatsWork(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 3, works) || repeatsLast(steps, 4, 3, works)
 }
 
-// repeatsLast reports whether the last n steps, which fit, repeat the n steps before, in the number of rounds.
+// repeatsLast reports whether the last rounds*n steps are rounds repetitions of the same n steps with equal
+// results, and fits accepts each step.
 func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bool {
 	last := make([]*step, rounds*n)
 	for i := range last {
@@ -123,7 +125,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 		if s == nil || s.person || s.warned || i > 0 && s.batch == last[i-1].batch {
 			return false
 		}
-		s.outcome() // with the traits of the call
+		s.outcome() // sets the traits that fits reads
 		if !fits(s) {
 			return false
 		}
@@ -135,17 +137,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 	return !sameCall(last[0], last[1])
 }
 
-// keepsStreak reports whether two failures count as one streak although a person wrote between the
-// failures. For a tool on the person's machine the streak ends, because the person may have repaired the
-// machine. Words that report a change end every streak. An API that refused a call by its rules refuses
-// the same call again.
+// keepsStreak reports whether a streak of failures continues across the turn of a person. A person may repair
+// their machine, so the streak of a shell, a file tool or a browser ends. The streak of an API continues,
+// unless the person reports a change or the failure is transient.
 func keepsStreak(newest, person *step) bool {
 	v := newest.outcome()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !person.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the first n of the steps, the oldest first, and returns at most maxLoops loops. A
-// step for which hasEarlier is false is not compared.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. hasEarlier reports
+// whether an earlier step made the same call; without an earlier call there is no loop.
 func (h *history) findLoops(n int, hasEarlier func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -158,7 +159,8 @@ func (h *history) findLoops(n int, hasEarlier func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder judges steps, the oldest first. Equal calls of one answer are one loop.
+// loopFinder judges steps, the oldest first. found holds the calls with a loop: equal calls of one answer are
+// one loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
 // answeredCall is a call of one answer.
@@ -167,8 +169,8 @@ type answeredCall struct {
 	tool, args string
 }
 
-// judge decides whether the step s is a loop. steps(i) is the i-th step before s. A step for which
-// hasEarlier is false is not compared.
+// judge decides whether the step s completes a loop. steps(i) is the i-th step before s. hasEarlier: see
+// findLoops.
 func (f *loopFinder) judge(s *step, hasEarlier func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.person || s.automatic || s.call.result.tool == "" || !hasEarlier(s) {
 		return Loop{}, false
@@ -185,12 +187,12 @@ func (f *loopFinder) judge(s *step, hasEarlier func(*step) bool, steps func(back
 	return loop, true
 }
 
-// Loops returns the loops among the new tool results of a request with its whole history. warned
-// reports the call ids with a warning in this session (or with a warning that the coin withheld).
-// recall returns calls of earlier replies, for results whose call is not in the request.
+// Loops returns the loops among the new tool results of a request with its whole history. warned holds the ids
+// of the calls that got a warning in this session, also of a warning that the holdout withheld. recall returns
+// calls of earlier replies, for results whose call is not in the request.
 //
-// Loops is cheap for turns without a repetition: Loops searches the raw bytes of the history for
-// words of the call and decodes only the matches.
+// A turn without a repetition is cheap: Loops searches the raw bytes of the history for literals of the call
+// and decodes only the items that contain all literals.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {

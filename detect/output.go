@@ -8,11 +8,11 @@ import (
 // lastLines is the number of lines at the end of an output that show how the program ended.
 const lastLines = 4
 
-// outputFails reads the output of a program line by line. The summary of a tool on a failure is
-// evidence anywhere. A reported error is evidence in the first line, among the last lines, or as a
+// outputFails reports whether the output of a program shows a failure, and returns the rule. A tool's summary
+// of its failure is evidence in any line. An error is evidence in the first line, among the last lines, or as a
 // traceback at the end.
 func (p *phrases) outputFails(body string) (string, bool) {
-	var lines []string // plain, without empty lines
+	var lines []string // results of plainLine, without empty lines
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plainLine(line); t != "" {
 			lines = append(lines, t)
@@ -21,11 +21,11 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	if len(lines) == 0 || looksLikeCode(lines) {
 		return "", false
 	}
-	done := false
+	succeeded := false
 	for _, t := range lines[max(len(lines)-lastLines, 0):] {
-		done = done || p.isSuccessLine(t)
+		succeeded = succeeded || p.isSuccessLine(t)
 	}
-	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
+	if rule, bad := p.statement(lines[0]); bad && !succeeded && rule != "no-such" {
 		return rule, true
 	}
 	if isNodeCrash(lines) {
@@ -34,7 +34,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	if endsInTraceback(body) {
 		return "traceback", true
 	}
-	complaints := 0
+	shellErrors := 0
 	for i, t := range lines {
 		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
 			return "terraform", true // terraform draws a box around each error
@@ -44,21 +44,21 @@ func (p *phrases) outputFails(body string) (string, bool) {
 			rule, w = p.failLine(withoutSigns(t))
 		}
 		switch {
-		case w == strong && (!done || i >= len(lines)-lastLines):
+		case w == strong && (!succeeded || i >= len(lines)-lastLines):
 			return rule, true
-		case w == weak && !done && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
+		case w == weak && !succeeded && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
 			return rule, true
 		case rule == "shell":
-			complaints++
+			shellErrors++
 		case rule == "go-build" && i > 0 && strings.HasPrefix(lines[i-1], "# "):
 			return rule, true
 		}
 	}
-	return "shell", complaints*2 >= len(lines)
+	return "shell", shellErrors*2 >= len(lines)
 }
 
-// endsInTraceback reports whether the last traceback ends the output, except for a few lines. A
-// program with more output caught the exception.
+// endsInTraceback reports whether fewer than lastLines lines follow the last traceback. A program with more
+// output caught the exception.
 func endsInTraceback(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
@@ -75,8 +75,7 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether an exception ended a program of node: node prints the stack and, last,
-// its version.
+// isNodeCrash reports whether an exception ended a program of node. Node then prints the stack and its version.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
@@ -101,7 +100,7 @@ func looksLikeCode(lines []string) bool {
 	return numbered*4 >= min(len(lines), 12)*3
 }
 
-// isSuccessLine reports whether a line is the summary of a success.
+// isSuccessLine reports whether a line is a tool's summary of its success.
 func (p *phrases) isSuccessLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
@@ -136,8 +135,8 @@ func (p *phrases) allShellErrors(body string) bool {
 	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// onlyOwnErrors reports whether every line is an error of the shell or of a program of the command. Files
-// and logs may hold errors of other programs. Some programs write advice after their own error.
+// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the
+// command's programs, with advice after the first error. Files and logs may contain errors of other programs.
 func (c *shellCommand) onlyOwnErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.phrases.lists["program errs"])
@@ -150,7 +149,8 @@ func (c *shellCommand) onlyOwnErrors(body string) bool {
 	})
 }
 
-// allLines reports whether a short text has lines, and accept accepts each line.
+// allLines reports whether a text of at most 2000 bytes has non-empty lines, and accept accepts each of these
+// lines.
 func allLines(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
@@ -166,8 +166,8 @@ func allLines(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasOwnError reports whether a called program reports a failure in the first or the last lines. For
-// git any line counts.
+// hasOwnError reports whether a program of the command reports a failure in the first two or the last lines,
+// git in any line.
 func (c *shellCommand) hasOwnError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false

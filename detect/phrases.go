@@ -30,7 +30,7 @@ var wording = sync.OnceValue(func() *phrases {
 	return compile(list)
 })
 
-// phrases are wordings by meaning. Where the order matters, the order is the order of the file.
+// phrases are wordings by meaning. Lists keep the order of the file.
 type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
@@ -71,7 +71,7 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with its rule or with a kind of request.
+// ruledPhrase is a phrase with the rule, or the kind of side request, that the phrase stands for.
 type ruledPhrase struct{ rule, text string }
 
 // prefixes holds phrases by their first byte.
@@ -81,7 +81,7 @@ func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], ruledPhrase{rule, phrase})
 }
 
-// byFirstByte returns the phrases with the first byte of s.
+// byFirstByte returns the phrases that begin with the first byte of s.
 func (p *prefixes) byFirstByte(s string) []ruledPhrase {
 	if s == "" {
 		return nil
@@ -102,15 +102,15 @@ func (p *prefixes) rule(s string) string {
 	return ""
 }
 
-// listLine is a line of a list.
+// listLine is a line of phrases.tsv or calls.tsv.
 type listLine struct {
-	class  string // the first word is the destination of the phrase
+	class  string // its first word decides which field of phrases gets the phrase
 	phrase string
 	text   string // test case: a text whose judgement depends on the phrase
 	place  string // file and line number
 }
 
-// readLists returns the lines of both lists.
+// readLists returns the lines of phrases.tsv and calls.tsv.
 func readLists() ([]listLine, error) {
 	phrases, err := readList("phrases.tsv", phrasesText)
 	if err != nil {
@@ -120,7 +120,7 @@ func readLists() ([]listLine, error) {
 	return append(phrases, calls...), err
 }
 
-// readList returns the lines of one list. An error names the file and the line.
+// readList returns the lines of one file. An error names the file and the line.
 func readList(file, text string) ([]listLine, error) {
 	var out []listLine
 	unescape := strings.NewReplacer(`\n`, "\n", `\t`, "\t")

@@ -17,16 +17,17 @@ import (
 // Transcript is a conversation from a file.
 type Transcript struct {
 	Source, ID string
-	Request    *wire.Request // the list, as the last request of the conversation
-	Reward     *float64      // reward of the conversation, 0 to 1; nil: unknown
+	Request    *wire.Request // the whole conversation in one request
+	Reward     *float64      // reward of the conversation, from 0 to 1; nil: unknown
 }
 
-// Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare
-// list of messages. Read holds one transcript in memory. A line or a transcript with a fault does
-// not stop the others; the error names the line numbers. An error of each stops Read.
+// Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare list of
+// messages. Read holds one transcript in memory. A line or a transcript with a fault is skipped; the returned
+// error names the line numbers. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error { return read(r, each, nil) }
 
-// read is Read. Transcripts of JSON lines go to ahead instead of each, unless ahead is nil.
+// read is Read with concurrent inspection: transcripts of JSON lines go to ahead instead of each, unless ahead
+// is nil.
 func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
 	rd := &reading{each: each, ahead: ahead, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
 	if ahead != nil {
@@ -55,22 +56,22 @@ func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
 
 var errEmpty = errors.New("the input is empty")
 
-// reading splits a text into the objects of the top level and of arrays on the top level.
+// reading splits a text into the JSON objects of the top level and of arrays on the top level.
 type reading struct {
 	each       func(Transcript) error
-	ahead      *inspectors // nil: each accepts the transcripts of JSON lines too
+	ahead      *inspectors // nil: the transcripts of JSON lines go to each, too
 	in         *bufio.Reader
 	stopped    bool    // each returned an error
 	faults     []error // the first faults
 	moreFaults []int   // lines of the other faults
 
-	rest       int64 // bytes of the file that are unread; 0: unknown
-	line       int   // number of the line, from 1
-	any        bool  // the text holds more than white space
-	skipLine   bool  // the rest of the line is skipped
-	lineValues [][]byte
-	list       *list // the open array; nil: none
-	open       openValue
+	rest       int64     // number of bytes of the file that are unread; 0: unknown
+	line       int       // number of the current line, from 1
+	any        bool      // the text holds more than white space
+	skipLine   bool      // the rest of the current line is skipped
+	lineValues [][]byte  // complete values of the current line
+	list       *list     // the array that is not closed yet; nil: none
+	open       openValue // the value that is not complete yet
 }
 
 // fileSize returns the size of a file, 0 for another reader.
@@ -85,17 +86,17 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// list is an array on the top level: transcripts, or the messages of one transcript.
+// list is an array on the top level. The elements are transcripts, or the messages of one transcript.
 type list struct {
 	start    int
 	n        int  // number of elements
-	comma    bool // a comma or the end of the line must follow
+	comma    bool // the next character must be a comma, a closing bracket or a line break
 	broken   bool // an element is not valid JSON
 	messages []byte
 }
 
-// maxFaults is the number of faults of a file that are reported in full. A file of another form has
-// a fault per line.
+// maxFaults is the number of faults of a file that are reported in full. A file of an unknown format has one
+// fault per line.
 const maxFaults = 10
 
 // readAll reads the input to its end.
@@ -104,7 +105,7 @@ func (r *reading) readAll() error {
 		part, err := r.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = nil
-			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // resume needs the whole line
+			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // dropCutValue needs the whole line
 				var rest []byte
 				part = bytes.Clone(part)
 				rest, err = r.in.ReadBytes('\n')
@@ -163,8 +164,8 @@ func (r *reading) outside(c byte) error {
 	return nil
 }
 
-// dropBroken reports a line that is not valid JSON, drops the open value, and skips the rest of the
-// line.
+// dropBroken reports that a line is not valid JSON, drops the open value, and skips the rest of the current
+// line if line is the current line.
 func (r *reading) dropBroken(line int, why error) {
 	r.reportFault(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.open.starts {
@@ -174,16 +175,16 @@ func (r *reading) dropBroken(line int, why error) {
 	r.skipLine = line == r.line
 	if r.list != nil {
 		if r.list.broken, r.list.comma = true, false; r.list.start == line {
-			r.list = nil // the line is not an array, or an array that was cut
+			r.list = nil // line does not begin an array, or begins an array that was cut
 		}
 	}
 }
 
-// value accepts a complete value.
+// value reads a complete value: the element of an array, or a value of the current line.
 func (r *reading) value(raw []byte) error {
 	if r.list == nil {
 		r.open.raw = nil
-		r.lineValues = append(r.lineValues, raw) // until the line is known to hold nothing else
+		r.lineValues = append(r.lineValues, raw) // endLine emits the values, if the line has no fault
 		return nil
 	}
 	r.open.raw = raw[:0]
@@ -206,12 +207,12 @@ func (r *reading) value(raw []byte) error {
 
 // endLine emits the values of a line.
 func (r *reading) endLine() error {
-	held := r.lineValues
+	values := r.lineValues
 	r.lineValues, r.skipLine = nil, false
 	if r.list != nil {
 		r.list.comma = false
 	}
-	for _, raw := range held {
+	for _, raw := range values {
 		if r.ahead != nil && r.list == nil && len(raw) <= maxAhead {
 			if err := r.ahead.add(raw, r.open.start); err != nil {
 				r.stopped = true
@@ -240,7 +241,7 @@ func (r *reading) endList() error {
 	return r.emit(raw, rec, err)
 }
 
-// end reports a value or an array that the end of the text cuts.
+// end reports a value or an array without an end, and an empty text, and emits the values of the last line.
 func (r *reading) end() error {
 	if r.open.depth > 0 {
 		r.dropBroken(r.open.start, errCut)
@@ -254,7 +255,7 @@ func (r *reading) end() error {
 	return r.endLine()
 }
 
-// emit passes a transcript on, or reports why the transcript cannot be read.
+// emit calls each with a transcript, or reports the error of ReadRecording.
 func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -273,13 +274,14 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 	return nil
 }
 
-// lineFault notes the fault of the transcript of a JSON line.
+// lineFault adds the fault of a transcript on a line of its own.
 func (r *reading) lineFault(start int, raw []byte, rec wire.Recording, err error) {
 	which, err := describeFault(raw, rec, err, "")
 	r.addFault(start, which, err)
 }
 
-// describeFault adds the id of a transcript to which, and returns the reason of a JSON error.
+// describeFault adds the id of a transcript to which, and replaces the error for invalid JSON by the error of
+// the JSON decoder.
 func describeFault(raw []byte, rec wire.Recording, err error, which string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -292,7 +294,7 @@ func describeFault(raw []byte, rec wire.Recording, err error, which string) (str
 	return which, err
 }
 
-// drain waits for the findings of the lines that were added to ahead.
+// drain waits until ahead has emitted the findings of all added lines.
 func (r *reading) drain() error {
 	if r.ahead == nil {
 		return nil
@@ -302,13 +304,13 @@ func (r *reading) drain() error {
 	return err
 }
 
-// reportFault notes a fault after the faults of the lines before.
+// reportFault adds a fault after the faults of all earlier lines.
 func (r *reading) reportFault(line int, which string, err error) {
 	_ = r.drain() // the next add, or the end of read, returns the error
 	r.addFault(line, which, err)
 }
 
-// addFault adds the fault of a line, or of the named part of the line.
+// addFault adds the fault of a line. which names the part of the line, "" for the whole line.
 func (r *reading) addFault(line int, which string, err error) {
 	if len(r.faults) == maxFaults {
 		r.moreFaults = append(r.moreFaults, line)
@@ -317,7 +319,7 @@ func (r *reading) addFault(line int, which string, err error) {
 	r.faults = append(r.faults, fmt.Errorf("line %d%s: %w", line, which, err))
 }
 
-// listLines names lines with faults, the first of them by number.
+// listLines returns a message with the numbers of at most 100 lines, and with the number of the other lines.
 func listLines(lines []int) string {
 	const limit = 100
 	var b strings.Builder
@@ -333,7 +335,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// stringContent returns the content of a JSON string. Other values stay as written.
+// stringContent returns the content of a JSON string, and the text of another JSON value.
 func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -21,7 +21,7 @@ type openValue struct {
 // partSize is the number of bytes that are read at once.
 const partSize = 256 << 10
 
-// longValue is the number of bytes of a value from which the buffer gets room for the rest of the file.
+// longValue is the size of a value in bytes from which its buffer gets room for the rest of the file.
 const longValue = 4 << 20
 
 // extend appends a part to a buffer. A buffer of tens of megabytes that grows by copies would need the
@@ -38,8 +38,8 @@ func (r *reading) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropCutValue gives up an open value if the line holds a whole transcript. The value is then the rest of
-// a line that was cut, and would swallow the lines that follow.
+// dropCutValue drops the open value if the line is a whole transcript. The value then began on a line that was
+// cut, and would take in all following lines.
 func (r *reading) dropCutValue(line []byte) {
 	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
@@ -57,7 +57,7 @@ func (r *reading) dropCutValue(line []byte) {
 
 var errCut = errors.New("the JSON value ends early")
 
-// split reads a line, or a part of a long line.
+// split finds the values in a line, or in a part of a long line.
 func (r *reading) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k := 0; k < len(part); k++ {

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// refusalLead is the offset up to which the wording of a refusal may begin, after a wrapper or the
-// header of a shell.
+// refusalLead is the number of bytes at the start of a result that are searched for a refusal. The refusal may
+// follow a wrapper or the header of a shell.
 const refusalLead = 400
 
-// readRefusal returns the refusal of a known wording in the first lines of a result.
+// readRefusal returns the refuser and the rule of a refusal in the first four lines of a result.
 func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -27,8 +27,8 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt returns the refusal of a person who interrupted a running command. Harnesses write the
-// mark after the output.
+// readInterrupt returns the refusal of a person who interrupted a running command. Harnesses report the
+// interrupt after the output.
 func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -42,7 +42,7 @@ func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	return by, rule
 }
 
-// refusalLine returns the refuser of a line in lower case, NoRefuser for none.
+// refusalLine returns the refuser and the rule of a line in lower case, NoRefuser for a line without a refusal.
 func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -66,8 +66,8 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending returns the rule of a result of a call that continues: a command in the background, a
-// running session.
+// readPending returns the rule of a result that reports a call that still runs: a command in the background, a
+// session.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

@@ -7,21 +7,21 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of the tool results of one turn. The matcher, the detection of loops
-// and the detection of success ask for the same judgements. The zero value is an empty cache.
+// Results caches the judgements of the tool results of one turn. Lessons, loops and signals need the same
+// judgements. The zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall              // at most maxListed; a short list is cheaper than a map, and most turns have few results
-	mapped map[callResult]*judgedCall // results beyond maxListed
+	mapped map[callResult]*judgedCall // results beyond the first maxListed
 	prompt promptQuotes
 }
 
 // callResult is a call with its result.
 type callResult struct {
 	tool, args, text string
-	flag             int8 // flag of the wire, see Classify
+	flag             int8 // error flag of the API, see Classify
 }
 
-// judgedCall is a call with its result and the judgements so far.
+// judgedCall is a call with its result, and caches the analysis, the judgement and the kinds.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -44,8 +44,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors among the
-// new results. recall returns calls of earlier requests, which this request does not repeat.
+// Failed returns the number of new results in the request, and the indices of the errors among the new results.
+// recall returns calls of earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -73,7 +73,8 @@ func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wir
 	return kinds
 }
 
-// entry returns the entry of a result, and adds a missing entry.
+// entry returns the cached judgedCall of a result, and adds a missing one. Without a cache (r is nil), entry
+// returns a new judgedCall.
 func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -119,8 +120,8 @@ func (j *judgedCall) outcome() Judgement {
 
 // promptQuotes caches the answer of isQuoted between calls. The items of the calls must ascend.
 type promptQuotes struct {
-	to     int // items before to are read
-	quotes bool
+	to     int  // items before this index are read
+	quotes bool // the newest words of a user before item to are in quotes
 }
 
 // isQuoted reports whether the newest words of a user before the item are in quotes.

@@ -17,13 +17,13 @@ import (
 // would become a hundred megabytes of maps. Longer arguments are equal if their bytes are equal.
 const maxDecodedArgs = 256 << 10
 
-// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and
-// no descriptions that the model words differently each time.
+// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and no
+// descriptions, which the model words differently each time.
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
-// canonicalArgs returns arguments in a form in which equal calls are equal. Numbers keep their
-// spelling: 1 and 1.0 are different calls. With spell, the result is for comparisons only, and the
-// spelling of a command line does not count.
+// canonicalArgs returns arguments in a form in which equal calls are equal. Numbers keep their spelling: 1 and
+// 1.0 are different calls. With spell, other spellings of a command line have the same form (see spelling); the
+// form is for comparisons only.
 func (p *phrases) canonicalArgs(args string, spell bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -48,7 +48,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	return string(out)
 }
 
-// canonical changes a value to its canonical form.
+// canonical returns a value in canonical form. Maps and slices are changed in place.
 func (p *phrases) canonical(v any, spell bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -73,8 +73,8 @@ func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand returns a command line in its canonical form, also the line in
-// ["bash","-lc",LINE].
+// canonicalCommand returns a command line in its canonical form. With spell, ["bash","-lc",LINE] becomes the
+// canonical form of LINE.
 func (p *phrases) canonicalCommand(v any, spell bool) any {
 	switch x := v.(type) {
 	case string:
@@ -101,6 +101,7 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 // key with the real input, such as a command: the description of a new issue is itself the input.
 func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
+// hasInputKey reports whether one of the keys holds the input of a call, such as a command.
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	for k := range keys {
 		if p.isKey("works", k) {
@@ -110,8 +111,8 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// longestRuns returns the three longest runs of plain letters and digits. Every JSON spelling of a text
-// holds these runs unchanged.
+// longestRuns returns the three longest of runs and of the words in s. A word has only ASCII letters, digits,
+// "_", "." and "-", so every JSON spelling of s contains the word unchanged.
 func longestRuns(runs []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
@@ -127,9 +128,9 @@ func longestRuns(runs []string, s string) []string {
 	return runs
 }
 
-// literals returns texts that occur in every spelling of the arguments, whatever the budgets. Arguments without
-// one of these texts belong to another call. The search for literals is much cheaper than the canonical form,
-// which few calls need.
+// literals returns texts that occur in every spelling of the arguments, whatever the budgets. Arguments that
+// lack one of these texts belong to another call. The search for literals is much cheaper than the canonical
+// form, which few calls need.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -160,7 +161,7 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-// literals appends the longest runs of the strings and numbers in v to runs.
+// literals returns the three longest of runs and of the words in the strings and numbers of v.
 func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:
@@ -190,8 +191,8 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combine(xxhash.Sum64String(tool), c.argsKey(c.args))
 }
 
-// isComplete reports whether the analysis holds all arguments. Longer and deeper arguments are compared by
-// their canonical text.
+// isComplete reports whether c.args holds all arguments. Longer and deeper arguments are compared by their
+// canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.complete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
@@ -209,7 +210,7 @@ func (c *toolCall) argsKey(args lenientValue) uint64 {
 	return sum
 }
 
-// valueKey returns a hash of the value of a key. Another spelling of a command line has the same hash.
+// valueKey returns a hash of the value of a key. Spellings of one command line have one hash.
 func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
@@ -241,7 +242,8 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 	return combine(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// commandSpelling returns a command line in the form in which other spellings are equal.
+// commandSpelling returns the form that the spellings of a command line share. shellLine is false for the text
+// of a program.
 func (c *toolCall) commandSpelling(text string, shellLine bool) string {
 	if shellLine {
 		var spelled string

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashed is the number of bytes that are compared at either end of a result.
+// maxHashed is the number of bytes at either end of a result that are hashed.
 const maxHashed = 32 << 10
 
 // hashResult returns a hash of a result without the parts that change from run to run: colours,
@@ -15,8 +15,7 @@ const maxHashed = 32 << 10
 // names.
 func hashResult(text string) uint64 { return wording().stableHash(text) }
 
-// stableHash returns a hash of a result without the parts that differ between equal results, such as times and
-// temporary names.
+// stableHash is hashResult with the phrases p.
 func (p *phrases) stableHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
 		// The results are JSON, and the changing parts are on the same line.
@@ -39,7 +38,7 @@ func (p *phrases) stableHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// appendStable appends a line and replaces the volatile words by #.
+// appendStable appends a line to dst and replaces the words that change from run to run by #.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
 	for i := 0; i < len(t); {
 		if !isWordByte(t[i]) {
@@ -82,7 +81,8 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the end of the date at i, and of the time in the name of a file: 2006-01-02T15_04_05.
+// dateEnd returns the offset of the end of the date at i. In the name of a file, the date ends after the time:
+// 2006-01-02T15_04_05.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -116,7 +116,7 @@ func isTemporaryName(before, word string) bool {
 	return digits >= minOfEach && len(word)-digits >= minOfEach
 }
 
-// endsWithIDLabel reports whether the id of a request or a trace follows.
+// endsWithIDLabel reports whether a text ends with the label of an id, such as "trace_id: ".
 func (p *phrases) endsWithIDLabel(before string) bool {
 	n := len(before)
 	for n > 0 && strings.IndexByte(" :=\"'", before[n-1]) >= 0 {
@@ -130,8 +130,8 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort reports whether a word is an address with the port that a system gives to a client: a high
-// port, or the left end of a connection.
+// hasClientPort reports whether a word is an IPv4 address with the port of a client: a port from 32768 on, or
+// the left end of a connection.
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
@@ -189,7 +189,8 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	return false
 }
 
-// isRandom reports whether letters and digits alternate in a word, as in a random id: "01JC4X7K9Q".
+// isRandom reports whether letters and digits alternate at least four times in a word, as in a random id:
+// "01JC4X7K9Q".
 func isRandom(w string) bool {
 	const minChanges = 4
 	changes := 0
@@ -204,7 +205,8 @@ func isRandom(w string) bool {
 	return changes >= minChanges
 }
 
-// isProcessNumber reports whether a number between its neighbours is the number of a process: "nginx[71]: ", "==71==".
+// isProcessNumber reports whether the number between before and after is the number of a process: "nginx[71]:
+// ", "==71==".
 func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
@@ -221,7 +223,7 @@ func isClock(w string, digits int, before string) bool {
 	return true
 }
 
-// alphabetSet is a set of alphabets: one bit per alphabet.
+// alphabetSet is a set of the alphabets below: one bit per alphabet.
 type alphabetSet uint8
 
 const (
@@ -274,8 +276,8 @@ func (p *phrases) unitFollows(after string) bool {
 	return startsWord(after, "s") || hasPrefixOf(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel reports whether the number of a shell, a process, a session or a thread follows, or a
-// duration after its name: "took_ms": 41.
+// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run: of a
+// shell, a process, a session, a thread or a duration ("took_ms": ).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

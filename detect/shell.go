@@ -10,11 +10,11 @@ import (
 // shellCommand is the analysis of a shell command.
 type shellCommand struct {
 	phrases  *phrases
-	readOnly bool   // no command changes state
+	readOnly bool   // no command of the line changes state
 	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
 	waits    bool   // a command blocks until a time or a state
-	polls    bool   // a command reads a state that an agent may wait for, such as a health check, and no command changes state
-	last     string // program with the exit status of the line
+	polls    bool   // a command asks for a state, such as a health check, and the others change nothing
+	last     string // program whose exit status is the exit status of the line
 	parts    []shellPart
 	line     shell.Line
 }
@@ -25,11 +25,10 @@ type shellPart struct {
 	args []string
 }
 
-// analyseShell reads a command line. A text that is not valid Bash may have any side effect.
+// analyseShell returns the analysis of a command line. A text that is not valid Bash is not read-only.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
 
-// analyse reads a command line. depth bounds the nesting of programs that run a command on another machine
-// or in a container, such as ssh and docker exec.
+// analyse is analyseShell for at most depth nested carriers (maxCarriers).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
@@ -62,8 +61,8 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	return c
 }
 
-// program returns the name of the program and its arguments, skipping programs that only run
-// another program.
+// program returns the name and the arguments of a program, without programs before it that only start another
+// program.
 func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
 		w := words[0]
@@ -89,8 +88,8 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// isReadOnly reports whether a call of a program changes nothing. The list of such programs contains names,
-// and names with first arguments.
+// isReadOnly reports whether a program with these arguments changes nothing. The list of such programs contains
+// names, and names with their first arguments.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {

@@ -32,7 +32,7 @@ func Side(req *wire.Request) string {
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// The instruction for a title may be a separate message before the text to name.
+		// The instruction for a title may be a separate message before the conversation.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser && i != newest {
 				user = req.Item(i).Text + "\n" + user
@@ -45,12 +45,12 @@ func Side(req *wire.Request) string {
 	return wording().sideWording(user, system, len(req.Tools))
 }
 
-// sideHead is the number of bytes of a text that are searched for wordings.
+// sideHead is the number of bytes of a text that are searched for the wordings of side requests.
 const sideHead = 4096
 
-// sideWording recognises the wordings of titles, summaries, compaction and memory. With tools in
-// the request, only the literal sentences of known agents count, and only at the start of a
-// paragraph. Without tools, paraphrases count too: a request without tools can do no agent work.
+// sideWording returns the kind of a side request by its wording, "" for an ordinary request. With tools in the
+// request, only the literal sentences of known agents count, and only at the start of a paragraph. Without
+// tools, paraphrases count too: a request without tools can do no agent work.
 func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSide(user, systemText); ok {
@@ -72,7 +72,7 @@ func (p *phrases) sideWording(lastUserText, systemText string, tools int) string
 	return p.chatOrder(user)
 }
 
-// knownHead is the number of bytes of a system prompt that are searched for known sentences.
+// knownHead is the number of bytes at the start of a system prompt that are searched for known sentences.
 const knownHead = 600
 
 // knownSide returns the kind of a side request that contains a literal sentence of a known agent, or
@@ -116,8 +116,8 @@ func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatch returns the index of the first phrase of the list at the start of a line, len(list)
-// for none. One pass over the lines is cheaper than a search per phrase.
+// firstMatch returns the smallest index of a phrase that begins a line of text, len(list) for none. One pass
+// over the lines is cheaper than a search per phrase.
 func firstMatch(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -136,7 +136,7 @@ func firstMatch(text string, list []ruledPhrase) int {
 	return first
 }
 
-// bothEnds returns the first and the last part of a long text. Instructions are at either end.
+// bothEnds returns the first and the last sideHead bytes of a long text. Instructions are at either end.
 func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text

@@ -10,15 +10,15 @@ import (
 // Signal is feedback in the new part of a request.
 type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
-	Tier      int     // 2 for the outcome of a verifier, 3 for implicit feedback
+	Tier      int     // 2 for the outcome of a test, lint or build, 3 for implicit feedback
 	Rule      string  // rule that found the signal
-	Sentiment bool    // from the words of a person: a reward only where the operator enables sentiment
+	Sentiment bool    // from the words of a person: a reward only if the operator enables sentiment
 }
 
 // Tiers of signals.
 const (
 	tierVerifier = 2
-	TierImplicit = 3 // the traffic: words, refusals and interrupts of a person
+	TierImplicit = 3 // words, refusals and interrupts of a person in the traffic
 )
 
 // Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
@@ -46,16 +46,16 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 		if role != wire.RoleUser || it.ResultInferred() {
 			continue
 		}
-		turn := ReadTurn(it.Text, it.Words, previous)
-		if turn.Feeling == Neutral || turn.Feeling == Thanks && !turn.Interrupt {
+		opinion := ReadTurn(it.Text, it.Words, previous)
+		if opinion.Feeling == Neutral || opinion.Feeling == Thanks && !opinion.Interrupt {
 			continue
 		}
-		out = append(out, Signal{turn.Feeling, TierImplicit, turn.Rule, !turn.Interrupt})
+		out = append(out, Signal{opinion.Feeling, TierImplicit, opinion.Rule, !opinion.Interrupt})
 	}
 	return out
 }
 
-// signal reads one tool result.
+// signal returns the feedback in one tool result.
 func (r *Results) signal(
 	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
@@ -76,10 +76,9 @@ func (r *Results) signal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused in the words of a person while no person was present.
-// The run command of opencode does so. Two signs show the run command: the tool that asks a person
-// is not offered, and the prompt is in quotes. Words of a person make the refusal the refusal of a
-// person.
+// isAutomatic reports whether a harness refused in the words of a person while no person was present, as the
+// run command of opencode does. A request of the run command does not offer the tool that asks a person, or has
+// the prompt in quotes. A refusal with the feedback of a person is the refusal of a person.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -91,8 +90,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isQuoted(req, item)
 }
 
-// newestAnswer returns the newest text of the agent: the item's text, else the text before the item. A
-// blank means that the agent called tools and wrote no text.
+// newestAnswer returns the text of the item, or previous if the item has no text. A blank means that the agent
+// called tools and wrote no text.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

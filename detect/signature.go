@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// Bounds of a signature, in bytes and in lines. A result of so few lines is its own signature,
-// because any line may name the error.
+// Bounds of a signature, in bytes and in lines. A result within these bounds is its own signature, because any
+// line may name the error.
 const (
 	maxSignature      = 1024
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature returns the error signature of a failed tool result, at most about 1 KB, without
-// colours and frame: a short result without stack frames, or the headline of a long result. Lessons
-// match the signature.
+// Signature returns the error signature of a failed tool result, which lessons match: the lines of a short
+// result, or the headline of a long result, without colours, stack frames and the frame of the harness. A
+// signature has at most maxSignature bytes.
 func Signature(text string) string {
 	all, picked := wording().headline(text)
 	if len(all) <= maxSignatureLines && size(all) <= maxSignature {
@@ -29,8 +29,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(picked))
 }
 
-// headline returns all lines of a failed result without stack frames, and the lines that describe
-// the failure.
+// headline returns the lines of a failed result without stack frames (all), and the lines that describe the
+// failure (picked).
 func (p *phrases) headline(text string) (all, picked []string) {
 	text = p.signatureText(clip(strings.TrimSpace(text)))
 	trace, cause := false, false
@@ -41,10 +41,10 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			continue
 		}
 		if trace && line != strings.TrimLeft(line, " \t") {
-			continue // stack frames name places, not causes
+			continue // a stack frame names a place, not a cause
 		}
 		all = append(all, t)
-		if cause { // text of gradle below its heading
+		if cause { // text of gradle below "* What went wrong:"
 			picked = append(picked, t)
 			continue
 		}
@@ -81,7 +81,7 @@ func size(lines []string) int {
 	return n
 }
 
-// signatureText removes the frames and envelopes around the words of a failure.
+// signatureText returns a result without frame and envelope (frame.go, envelope.go).
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
 	v, ok := parseLenient(text)
@@ -95,7 +95,7 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts returns the strings of an envelope that describe the failure.
+// failureTexts returns the texts of an envelope that describe the failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
@@ -144,7 +144,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats removes repeated lines and, of many lines, all but the first ones and the last two.
+// dropRepeats removes repeated lines. Of more than maxSignatureLines lines, the first ones and the last two
+// stay.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]
@@ -160,7 +161,7 @@ func dropRepeats(lines []string) []string {
 	return out
 }
 
-// joinLines joins lines with line feeds, up to maxSignature bytes. Longer lines are cut.
+// joinLines joins lines with line feeds, up to maxSignature bytes. Each line is cut to maxSignatureLine bytes.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

@@ -8,10 +8,10 @@ import (
 	"precept/internal/shell"
 )
 
-// spelling returns a command line in a form that other spellings of the line share: without
-// quotes, comments, wrappers (sudo, bash -c), the redirection of the error output, and filters of the
-// output at the end. where is the folder and the variables that the line sets for its commands. A line
-// with a here-document, a substitution or a loop stays as it is.
+// spelling returns the form that all spellings of a command line share: without quotes, comments, wrappers such
+// as sudo, the redirection of the error output, and filters of the output at the end. where holds the folder
+// and the variables that the line sets for its commands. A line with a here-document, a substitution or a loop
+// stays as it is.
 func (p *phrases) spelling(cmd string) (command, where string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
@@ -40,7 +40,8 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// withoutRedirection removes the signs of a plain line that also begin a redirection of the output to a file.
+// withoutRedirection removes && and redirections of the error output, which a plain line may contain. Other
+// uses of > and & make a line not plain.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
@@ -53,7 +54,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		return cmd, ""
 	}
 	var parts, set []string
-	filters := 0 // number of filters at the end
+	filters := 0 // number of filters at the end of the line
 	for _, c := range line.Commands {
 		prog, args := p.program(c.Words)
 		if prog == "" {
@@ -70,7 +71,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
 		}
-		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // the exit code alone
+		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // sets only the exit code
 			continue
 		}
 		after := strings.Replace(c.After, ";", "&&", 1)
@@ -127,9 +128,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals
-// the same command without the setting, because the setting may persist in the shell. Most pairs of
-// calls differ in a literal, so that the canonical form is rarely computed.
+// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals the
+// same command without the setting, because the setting may persist in the shell. Most pairs of calls differ in
+// a literal, so the identity of b is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		other := &b.call.result

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// statement reports whether a whole text is an error message, and returns the rule that decided: the first
-// line of the text begins like an error message, or is one short sentence that ends like an error message.
+// statement reports whether a whole text is an error message, and returns the rule that decided. The first line
+// begins like an error message, or is a short sentence that ends like an error message.
 func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
@@ -40,9 +40,8 @@ func (p *phrases) statement(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with words of an error. For words that content also
-// begins with ("Forbidden Planet is a film"), the text must be short or the words must end a
-// clause.
+// startsWithError reports whether a text begins with words of an error. Content may also begin with such words
+// ("Forbidden Planet is a film"): these words count in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -102,7 +101,7 @@ func firstSentence(low string) string {
 
 // endsWithMissing reports whether a text is one short sentence that names a missing or forbidden object.
 func (p *phrases) endsWithMissing(low string) bool {
-	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer
+	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer, not a failure
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
@@ -114,8 +113,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text starts with a phrase for a missing object. A full stop at the
-// end of the phrase may be missing at the end of the text.
+// missingAt reports whether a text starts with a phrase for a missing object. At the end of the text, the full
+// stop of the phrase may be absent.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -123,8 +122,7 @@ func (p *phrases) missingAt(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text has a status of 400 or above in the place where clients write the
-// status.
+// isStatusLine reports whether a text has an HTTP status from 400 to 599 where clients write the status.
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
@@ -156,8 +154,8 @@ func startsWithFailStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessage reports whether the message field of an API's answer describes an error. The answer has
-// no other field, so weaker words suffice than in free text.
+// isErrorMessage reports whether the message field of an API's answer describes an error. The message is the
+// whole answer, so weaker words suffice than in free text.
 func (p *phrases) isErrorMessage(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
@@ -169,8 +167,8 @@ func (p *phrases) isErrorMessage(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-// pageHead is the number of bytes of a page that are searched for the title and an error page of
-// the browser.
+// pageHead is the number of bytes at the start of a page that are searched for an error title and for the error
+// page of a browser.
 const pageHead = 6 << 10
 
 // hasErrorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",

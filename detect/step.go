@@ -9,19 +9,19 @@ import (
 	"precept/internal/wire"
 )
 
-// step is one answered call or the turn of a person.
+// step is one call with its result, or one turn of a person.
 type step struct {
 	call *judgedCall // nil for the turn of a person
 
 	item      int
-	nth       int // index of the result in the item
+	nth       int // index of the result among the results of the item
 	batch     int // number of the answer with the call: the calls of one answer were made before any of their results
 	callID    string
-	mediaHash uint64 // hash of the content that accompanies the text, in the result or after the result
-	warned    bool
-	inText    bool // the result is text of a user message (wire.Result.InUserText)
-	withCall  bool // one item holds both the call and the result (wire.Result.WithCall)
-	automatic bool // the agent ran a test without a call of the model
+	mediaHash uint64 // hash of the media in the result or in the message after the result
+	warned    bool   // the result has a warning about a loop
+	inText    bool   // the result is text of a user message (wire.Result.InUserText)
+	withCall  bool   // one item holds both the call and the result (wire.Result.WithCall)
+	automatic bool   // the harness ran a test itself; the model made no call
 
 	person bool
 	turn   personTurn
@@ -29,8 +29,8 @@ type step struct {
 	from   *wire.Request // the request with the text of the step, after dropText
 }
 
-// dropText removes the texts of a step that was judged. A text that is needed later is read from the request
-// again. Old steps keep the result of each judgement; old steps with equal judgements share the call in old.
+// dropText removes the texts of a judged step; a later use reads the text from req again. The step keeps its
+// computed properties. Steps with equal judgements share one judgedCall from old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.from = req
 	if s.person {
@@ -63,7 +63,7 @@ func (s *step) text() string {
 	return trimLabel(s.from.Item(s.item).Results[s.nth])
 }
 
-// personTurn holds the words of a user's turn.
+// personTurn holds the words of a person in one turn.
 type personTurn struct {
 	words                 string
 	parsed, reportsChange bool // reportsChange is valid once parsed is true
@@ -72,30 +72,30 @@ type personTurn struct {
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
 	identity, resultHash                         uint64
-	where                                        uint64 // hash of the folder and the variables of a command, or of the file of an edit; 0: none
+	where                                        uint64 // hash of a command's folder and variables, or of the edited file; 0: none
 	looseIdentity                                uint32 // the identity without budgets, 0 for a call without a budget (attempts.go)
 	query                                        uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
 	traits                                       callTraits
-	literals                                     []string // literals of the arguments
-	hasLiterals                                  bool     // words are known
-	hasOutcome                                   bool     // the fields below are known
-	transient, hasTransient                      bool     // the failure may end without a change
-	silent                                       bool     // a shell command that did not report its success
-	timePassed                                   bool     // time passed: a wait between commands or inside of a command
+	literals                                     []string // see toolCall.literals
+	hasLiterals                                  bool     // literals are computed
+	hasOutcome                                   bool     // silent, timePassed and traits.repeats are set
+	transient, hasTransient                      bool     // the failure may end although nothing changes
+	silent                                       bool     // a shell command succeeded without a report of its success
+	timePassed                                   bool     // the call waited, so that other calls may have other results
 }
 
 // callTraits are the properties of a call without its result.
 type callTraits struct {
 	computed  bool
-	edit      bool // an editor changes a file, whose hash is stepMemo.where
+	edit      bool // changes a file; the hash of its name is stepMemo.where
 	exec      bool // runs a command
-	runs      bool // runs a test or a command that is not read-only
+	runs      bool // runs a test, lint or build, or a command that is not read-only
 	mayChange bool // may have side effects
 	scrolls   bool // scrolls a page
-	plans     bool // a note or a plan of the agent
-	works     bool // runs a command or an editor
-	repeats   bool // is meant to be repeated; step.outcome may change the field by the result
+	plans     bool // writes a note or a plan of the agent
+	works     bool // runs a command or changes a file
+	repeats   bool // is meant to be repeated; step.outcome corrects the field by the result
 }
 
 // toolCall returns the analysed call, and computes the traits of the call at the first use.
@@ -115,7 +115,7 @@ func (s *step) toolCall() *toolCall {
 	return call
 }
 
-// identity returns the key of the call, which equal calls share. The key is computed at the first use.
+// identity returns the hash that equal calls share.
 func (s *step) identity() uint64 {
 	if !s.memo.hasIdentity {
 		call := s.toolCall()
@@ -131,19 +131,20 @@ func (s *step) identity() uint64 {
 	return s.memo.identity
 }
 
-// edits reports whether the call changes files with an editor.
+// edits reports whether the call changes a file with an editor.
 func (s *step) edits() bool {
 	s.toolCall()
 	return s.memo.traits.edit
 }
 
-// checks reports whether the call ran a test or a command.
+// checks reports whether the call ran a test or a command that is not read-only, to its end.
 func (s *step) checks() bool {
 	v := s.outcome().Outcome
 	return s.memo.traits.runs && (v == OK || v == Error)
 }
 
-// looseIdentity returns the identity of the call without its budgets, 0 for a call without a budget.
+// looseIdentity returns the identity of the call without its budgets, 0 for a call without a budget. A budget
+// is an argument such as a time-out, a limit or a page (attempts.go).
 func (s *step) looseIdentity() uint32 {
 	if !s.memo.hasLooseIdentity {
 		s.memo.looseIdentity, s.memo.hasLooseIdentity = s.toolCall().looseIdentity(s.call.result.tool, s.call.result.args), true
@@ -160,8 +161,8 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// outcome returns the judgement of the result. The first call also records in memo whether the result
-// shows that time has passed or that a repetition is expected.
+// outcome returns the judgement of the result. The first use also sets silent, timePassed and traits.repeats in
+// memo.
 func (s *step) outcome() Judgement {
 	v := s.call.outcome()
 	if s.memo.hasOutcome {
@@ -171,7 +172,7 @@ func (s *step) outcome() Judgement {
 	call := s.toolCall()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
-		// A test, lint or build with an output reports its outcome, even without an exit code.
+		// The output of a test, lint or build reports the outcome, even without an exit code.
 		s.memo.silent = call.verifies() == "" || wording().unframe(s.call.result.text).empty
 	}
 	switch {
@@ -186,14 +187,14 @@ func (s *step) outcome() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether other calls may give other results after the step: the step had or
-// started a side effect, or time passed.
+// mayChangeResults reports whether later calls may have other results because of the step: the step had or
+// started a side effect, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.outcome()
 	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure of a step may end without a change.
+// isTransient reports whether the failure of a step may end although nothing changes.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.transient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
@@ -201,7 +202,7 @@ func (s *step) isTransient() bool {
 	return s.memo.transient
 }
 
-// resultHash returns a hash of the result, without parts that differ between equal results.
+// resultHash returns a hash of the result without the parts that change from run to run.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.toolCall()
@@ -234,8 +235,8 @@ func (s *step) reportsChange() bool {
 	return s.turn.reportsChange
 }
 
-// isUnfinished reports whether a short result describes an unfinished task, so that the agent asks again
-// until the task is finished.
+// isUnfinished reports whether a short result describes an unfinished task. The agent repeats the call until
+// the task is finished.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
@@ -266,7 +267,7 @@ func showsNoScreen(text string) bool {
 		startsWord(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
 
-// mayChange reports whether a successful call may have changed the results of other calls.
+// mayChange reports whether a successful call may change the results of later calls.
 func (c *toolCall) mayChange() bool {
 	switch c.purpose {
 	case purposeEdit:

@@ -12,12 +12,12 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// hasPrefixOf reports whether s begins with one of the list.
+// hasPrefixOf reports whether s begins with a string of the list.
 func hasPrefixOf(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plainLine returns a line without colours and surrounding white space.
+// plainLine returns a line without colours, frames of boxes (see unboxed) and surrounding white space.
 func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return unboxed(strings.TrimSpace(line))
@@ -34,8 +34,8 @@ func plainLine(line string) string {
 	return unboxed(strings.TrimSpace(b.String()))
 }
 
-// unboxed removes the bar that terraform draws next to an error and the double frame of npm and
-// playwright. A table has a bar on the right, too, and stays.
+// unboxed removes the bar that terraform draws before "Error: " and the double frame that npm and playwright
+// draw. A row of a table also ends with a bar and stays.
 func unboxed(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -61,8 +61,8 @@ func withoutSigns(t string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// colourLen returns the length of a colour sequence at the start of s. The escape byte may be lost
-// ("[31merror[39m").
+// colourLen returns the length of the terminal colour sequence at the start of s, 0 for none. The escape byte
+// may be lost ("[31merror[39m").
 func colourLen(s string) int {
 	i := 0
 	if s[0] == 0x1b {
@@ -100,7 +100,7 @@ func startsWord(s string, phrases ...string) bool {
 	})
 }
 
-// hasPhrase reports whether one of the phrases is in s on word boundaries.
+// hasPhrase reports whether s contains one of the phrases as whole words.
 func hasPhrase(s string, phrases ...string) bool {
 	for _, p := range phrases {
 		for from := 0; ; {
@@ -118,23 +118,24 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// letterAt reports whether the byte continues a word. Bytes of other scripts count as letters, so
-// that "да" is not the start of "дай".
+// letterAt reports whether the byte s[i] belongs to a word. Bytes of other scripts count as letters, so that
+// "дай" does not begin with the word "да".
 func letterAt(s string, i int) bool {
 	c := s[i]
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }
 
-// fold returns a text in lower case, with folded white space and plain apostrophes.
+// fold returns a text in lower case, with single blanks between the words and with ASCII apostrophes and
+// quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
-	if strings.Contains(s, "\xe2\x80") { // common start of the four apostrophes
+	if strings.Contains(s, "\xe2\x80") { // common start of the four characters
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
 	return oneSpace(s)
 }
 
-// oneSpace folds white space.
+// oneSpace returns the words of s with one blank between two words.
 func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func hasAny(args []string, want ...string) bool {
@@ -161,14 +162,15 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// personText is the words of a person in lower case, with folded white space, and a set of the byte
-// triples in the text. The set excludes nearly all of the several hundred phrases without a search.
+// personText is a text of a person, as fold returns the text, with a set of the byte triples in the text.
+// Nearly all of several hundred phrases have a triple that is not in the set and need no search.
 type personText struct {
 	text    string
-	triples [1 << (tripleBits - 6)]uint64 // set of hashes; a triple that is not in the set is not in the text
+	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
 }
 
-// tripleBits is the size of the set, large enough for the 4,000 bytes that are read.
+// tripleBits is the number of bits of a hash. The set is large enough for the 4,000 bytes of a turn that are
+// read.
 const tripleBits = 14
 
 func newPersonText(low string) *personText {
@@ -186,7 +188,7 @@ func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
-// mayHold reports whether p can be in the text.
+// mayHold reports whether the text may contain p. false is certain.
 func (s *personText) mayHold(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
@@ -196,12 +198,12 @@ func (s *personText) mayHold(p string) bool {
 	return true
 }
 
-// hasPhrase reports whether one of the phrases is in the text on word boundaries.
+// hasPhrase reports whether the text contains one of the phrases as whole words.
 func (s *personText) hasPhrase(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && hasPhrase(s.text, p) })
 }
 
-// containsAny reports whether one of the words is in the text, also inside of a word.
+// containsAny reports whether the text contains one of the strings, also inside of a word.
 func (s *personText) containsAny(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
 }

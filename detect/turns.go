@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Feeling is the opinion of a person about the answer before the turn.
+// Feeling is the opinion of a person about the answer before the person's turn.
 type Feeling string
 
 // Feelings. The feedback API uses the same names.
@@ -20,18 +20,16 @@ const (
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string // rule that decided
-	Interrupt bool   // a person broke the answer off, according to the harness; no words were read
+	Interrupt bool   // the harness reports that a person interrupted the answer; the words were not read
 }
 
-// ReadTurn reads a turn of a user. text is the message as sent, words are the user's words in the
-// message, previous is the text of the agent before the turn. Without previous text the turn is a
-// task and no opinion.
+// ReadTurn reads a turn of a user. text is the message as sent, words are the user's words in the message,
+// previous is the text of the agent before the turn. Without previous text, the turn is a task, not an opinion.
 func ReadTurn(text, words, previous string) Opinion {
 	return wording().readTurn(text, words, previous)
 }
 
-// readTurn returns the opinion in a turn of the user. words are the words of the person in text, and
-// previous is the answer before.
+// readTurn is ReadTurn with the phrases p.
 func (p *phrases) readTurn(text, words, previous string) Opinion {
 	if rule, ok := interrupted(text); ok {
 		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}
@@ -52,8 +50,8 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
-// interrupted reports whether a text is the marker of an agent for an answer that the user
-// interrupted.
+// interrupted reports whether a harness wrote the text after a user interrupted the answer, and returns the
+// rule.
 func interrupted(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {
@@ -65,8 +63,8 @@ func interrupted(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic reports whether an agent wrote the words in the role of the user: resumptions,
-// continuations after a compaction, nudges.
+// Synthetic reports whether a harness wrote the words in the role of the user (an order to resume or to
+// continue after a compaction, a reminder), and returns the rule.
 func Synthetic(words string) (rule string, ok bool) { return wording().isSynthetic(words) }
 
 func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
@@ -83,8 +81,9 @@ func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether a harness wrote all of the words: the result of a command behind its exit code, or
-// a text between the tags of the harness ("<task_result>...</task_result>").
+// isObservation reports whether a harness wrote all of the words: a text in tags
+// ("<task_result>...</task_result>"), a JSON value behind a name, a header in brackets, a validation error, or
+// an exit code with the result of a command.
 func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
@@ -99,7 +98,8 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// returnsValue reports whether a text is a JSON value behind a short name: "Tool get_weather returned: {...}".
+// returnsValue reports whether a text is a short name, a colon and a JSON value: "Tool get_weather returned:
+// {...}".
 func returnsValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")
@@ -120,8 +120,8 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment reads the words in the order of certainty: a pasted failure, plain disapproval, thanks
-// and approval at the start, demands for another way.
+// sentiment returns the feeling of the first rule that fits the words, and the rule. The most certain rules
+// come first: a pasted failure and disapproval.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.ownWords(words)
 	low := fold(own)
@@ -179,7 +179,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules are the rules of a "no" and of a demand for another way.
+// demandRules are the rules of a "no" and of a demand for another way. As the answer to a question, such a turn
+// is a choice.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
@@ -192,13 +193,14 @@ func (p *phrases) answersQuestion(words, previous string) bool {
 	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
-// endsInQuestion reports whether the end of the agent's text has a question mark at the end of a word.
+// endsInQuestion reports whether the last 200 bytes of the agent's text have a question mark at the end of a
+// word.
 func endsInQuestion(previous string) bool {
 	end := strings.TrimRight(tail(previous), " \n*_\"'")
 	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
-// endsInOffer reports whether the last sentence of the agent offers a thing.
+// endsInOffer reports whether the last sentence of the agent is an offer.
 func (p *phrases) endsInOffer(previous string) bool {
 	sentence := strings.ToLower(strings.TrimRight(tail(previous), " \n.!"))
 	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
@@ -212,7 +214,7 @@ func (p *phrases) claimsDone(previous string) bool {
 	return startsWord(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-// staysSame reports whether the person says, after a report, that a thing is as before: "still red".
+// staysSame reports whether the person says that nothing has changed: "still red".
 func (p *phrases) staysSame(opening string, turn *personText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
@@ -227,8 +229,7 @@ func blames(turn *personText) bool {
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// replaces reports whether a short turn names a thing and the thing that the person did not want: "tabs, not
-// blanks".
+// replaces reports whether a short turn names a wanted and an unwanted thing: "tabs, not blanks".
 func replaces(turn *personText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
@@ -255,13 +256,13 @@ func (p *phrases) declines(opening, previous string) bool {
 	return hasQuestionMark(previous) && startsWord(rest, p.lists["unknown-answer"]...)
 }
 
-// hasQuestionMark reports whether the agent ended with a question.
+// hasQuestionMark reports whether the end of the agent's text has a question mark.
 func hasQuestionMark(previous string) bool { return strings.Contains(tail(previous), "?") }
 
-// tail returns the end of the agent's text, where a question is.
+// tail returns the last 200 bytes of the agent's text, where a question is.
 func tail(text string) string { return text[max(0, len(text)-200):] }
 
-// begins reports whether a turn begins with one of the phrases and with none of the exceptions.
+// begins reports whether opening begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, exceptions []string) bool {
 	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
 }
@@ -272,7 +273,7 @@ func (p *phrases) asksAnother(turn *personText) bool {
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
-// tweaks reports whether the person asks for a little more or a little less.
+// tweaks reports whether the person asks for a small change, such as a little more or a little less.
 func (p *phrases) tweaks(turn *personText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
@@ -285,27 +286,27 @@ func (p *phrases) praises(turn *personText) bool {
 	return turn.containsAny(p.lists["praise-anywhere"]...)
 }
 
-// agrees reports whether the turn begins with a yes.
+// agrees reports whether the turn begins with an agreement.
 func (p *phrases) agrees(opening string) bool {
 	return startsWord(opening, p.lists["agreement"]...) ||
 		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
-// readApproval reads a turn that begins with a yes. "ok" is an approval only as the answer to a question, and
-// not before another order.
+// readApproval returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval
+// only in a very short turn or as the short answer to a question.
 func (p *phrases) readApproval(opening string, turn *personText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
-	rest := len(strings.Fields(turn.text))
+	count := len(strings.Fields(turn.text))
 	switch {
 	case turn.hasPhrase(p.lists["contrast"]...) && p.asksAnother(turn), p.tweaks(turn):
 		return Correction, "yes-but"
-	case yes && (p.asksPermission(previous) || rest <= 8):
+	case yes && (p.asksPermission(previous) || count <= 8):
 		return Approval, "yes"
-	case yes && rest <= 40 && !strings.HasSuffix(turn.text, "?"):
+	case yes && count <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(turn.text, "?"):
-	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the person acts
-	case rest <= 3, p.asksPermission(previous) && rest <= 12 && !turn.containsAny(p.lists["fact"]...):
+	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the person will act
+	case count <= 3, p.asksPermission(previous) && count <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
 	if p.asksAnother(turn) {
@@ -314,11 +315,11 @@ func (p *phrases) readApproval(opening string, turn *personText, previous string
 	return Neutral, ""
 }
 
-// maxTurnText is the number of bytes of a turn that are read.
+// maxTurnText is the number of bytes at the start of a turn that are read.
 const maxTurnText = 4000
 
-// ownWords removes pasted lines: quoted output, code, paths of screenshots. pasted reports whether
-// a pasted line is a failure.
+// ownWords returns the words without pasted lines: quoted output, code, paths of screenshots. pasted reports
+// whether a pasted line shows a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
@@ -343,7 +344,7 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
 }
 
-// withoutInterjections returns the text without leading interjections.
+// withoutInterjections returns the text without the interjections at its start.
 func (p *phrases) withoutInterjections(low string) string {
 	for {
 		trimmed := strings.TrimLeft(low, " .,!-–—…'\"")
@@ -359,7 +360,8 @@ func (p *phrases) withoutInterjections(low string) string {
 	}
 }
 
+// asksPermission reports whether the end of the agent's text asks the person to confirm the next step.
 func (p *phrases) asksPermission(previous string) bool {
-	const end = 600 // bytes: a question is at the end
+	const end = 600 // bytes at the end of the text, where a question is
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// verification returns the outcome of a test, lint or build run; kind is "test", "lint" or "build".
-// kind is "" for other calls, for a run that did not take place (unknown command, refused, still
-// running), and for an end that a pipe hides.
+// verification returns the outcome of a test, lint or build run; kind is "test", "lint" or "build". kind is ""
+// for other calls, for a run without an end (unknown command, killed, refused, still running), and for a run
+// whose exit code a pipe hides.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verifies()
-	// These exit codes of a shell mean that the command did not run or was killed.
+	// With these exit codes, a shell reports that the command did not run or was killed.
 	notRun := slices.Contains([]int{126, 127, 130, 137, 143}, v.Code)
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun {
 		return "", false
@@ -27,8 +27,8 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verifies returns the kind of run of a call, "" for none. The last verifying command decides: in
-// "build && test" the test.
+// verifies returns the kind of a call: "test", "lint" or "build", "" for another call. The last command with a
+// kind decides: "build && test" is a test.
 func (c *toolCall) verifies() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -42,7 +42,7 @@ func (c *toolCall) verifies() string {
 	return c.phrases.verifies("tool", c.nameWords...)
 }
 
-// verifies returns the first kind of run with one of the words in its list.
+// verifies returns the first kind whose list (lists + " " + kind) contains one of the words.
 func (p *phrases) verifies(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
@@ -52,7 +52,7 @@ func (p *phrases) verifies(lists string, words ...string) string {
 	return ""
 }
 
-// verifier returns the kind of run of a program that tests, lints or builds.
+// verifier returns the kind of a command, "" for a command that does not test, lint or build.
 func (p *phrases) verifier(prog string, args []string) string {
 	if kind := p.verifies("program", prog); kind != "" {
 		return kind
@@ -72,7 +72,7 @@ func (p *phrases) verifier(prog string, args []string) string {
 	return ""
 }
 
-// moduleVerifier reads the module or file that Python runs.
+// moduleVerifier returns the kind of the module or file that Python runs.
 func (p *phrases) moduleVerifier(args []string) string {
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		if args[i+1] == "unittest" || args[i+1] == "doctest" {
@@ -87,7 +87,7 @@ func (p *phrases) moduleVerifier(args []string) string {
 	return ""
 }
 
-// scriptVerifier reads the script or program after npm run, npx, poetry run, uv run.
+// scriptVerifier returns the kind of the script or program after npm run, npx, poetry run, uv run.
 func (p *phrases) scriptVerifier(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
@@ -101,7 +101,7 @@ func (p *phrases) scriptVerifier(args []string) string {
 	return ""
 }
 
-// goalVerifier reads the goal of a build tool.
+// goalVerifier returns the kind of the goal of a build tool.
 func (p *phrases) goalVerifier(prog string, args []string) string {
 	goals := 0
 	for i, a := range args {

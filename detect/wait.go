@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// commandList holds commands by program: the words that a command has among its arguments, in order.
+// commandList holds commands by program. A command is a list of words that its arguments contain in this order.
 type commandList map[string][][]string
 
 func (l commandList) add(phrase string) {
@@ -13,7 +13,7 @@ func (l commandList) add(phrase string) {
 	l[words[0]] = append(l[words[0]], words[1:])
 }
 
-// has reports whether the list has a command of the program with these arguments.
+// has reports whether the list contains a command with this program whose words are among args.
 func (l commandList) has(prog string, args []string) bool {
 	return slices.ContainsFunc(l[strings.ToLower(prog)], func(words []string) bool {
 		for _, a := range args {
@@ -25,8 +25,8 @@ func (l commandList) has(prog string, args []string) bool {
 	})
 }
 
-// isOption reports whether an argument is a word, sets the word ("--wait=true") or has the word's
-// letter in a group of short options ("-zv" for "-z").
+// isOption reports whether an argument equals word, sets a value for word ("--wait=true"), or contains the
+// letter of word in a group of short options ("-zv" for "-z").
 func isOption(arg, word string) bool {
 	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
 		return strings.IndexByte(arg, word[1]) > 0
@@ -35,16 +35,16 @@ func isOption(arg, word string) bool {
 	return ok && (rest == "" || rest[0] == '=')
 }
 
-// maxCarried is the number of arguments of a carrier (ssh, docker exec) that are tested as the name of the
-// carried program.
+// maxCarried is the number of arguments of a carrier, a program that runs another command (ssh, docker exec),
+// that are tested as the name of the other command.
 const maxCarried = 16
 
 // maxCarriers is the deepest nesting of carriers that is analysed: ssh host "docker exec db sh -c
 // 'pg_isready'" has a depth of 2.
 const maxCarriers = 3
 
-// waitsOrPolls reports whether a simple command blocks until a time or a state (waits), or asks once for
-// a state that the agent waits for (polls).
+// waitsOrPolls reports whether a simple command blocks until a time or a state (waits), or asks once for a
+// state that the agent waits for (polls). depth is the number of nested carriers that are still analysed.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
@@ -65,7 +65,7 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			deeper := 0 // the loop itself tests the arguments of a nested carrier
+			deeper := 0 // this loop also tests the arguments of a nested carrier
 			if p.inList("program shell", name) {
 				deeper = depth - 1
 			}
@@ -98,13 +98,13 @@ func (p *phrases) asksHealth(prog string, args []string) bool {
 	})
 }
 
-// namesWait reports whether a tool of many actions gets the action to wait: {"action":"wait"}.
+// namesWait reports whether the arguments name the action to wait: {"action":"wait"}.
 func (c *toolCall) namesWait() bool {
 	action, _ := c.args.get("action", "type")
 	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
 }
 
-// isTransient reports whether a failure may pass without a change: a busy service, a time-out, a reset
+// isTransient reports whether a failure may pass although nothing changes: a busy service, a time-out, a reset
 // connection, a lock.
 func (p *phrases) isTransient(v Judgement, text string) bool {
 	if passingStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {

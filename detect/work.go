@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxWork     = 32        // references of one request
+	maxWork     = 32        // references to commits, branches and pull requests of one request
 	maxWorkText = 256 << 10 // bytes at the end of a result that are searched for references
 )
 
@@ -39,8 +39,8 @@ func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call,
 	return refs
 }
 
-// namesWork reports whether a call may have created or shown a commit, a branch or a pull request. Other
-// calls need no analysis.
+// namesWork reports whether the text of a call has a word of git or of a code host. Other calls show no commit,
+// branch or pull request and need no analysis.
 func namesWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
@@ -56,7 +56,7 @@ func namesWork(c *wire.Call) bool {
 	return false
 }
 
-// committedBefore reports whether one of the newest calls before an item made a commit.
+// committedBefore reports whether one of the four newest answers before an item calls git commit.
 func committedBefore(req *wire.Request, item int) bool {
 	const answers = 4
 	for n := 0; item > 0 && n < answers; {
@@ -74,7 +74,7 @@ func committedBefore(req *wire.Request, item int) bool {
 	return false
 }
 
-// workSearch searches the result of one call.
+// workSearch searches the result of one call for commits, branches and pull requests.
 type workSearch struct {
 	call *toolCall
 	text string
@@ -136,7 +136,8 @@ func (s *workSearch) search(committed func() bool) {
 	}
 }
 
-// readGitOutput reads the output of git line by line.
+// readGitOutput reads the output of git commit (commits), git push (pushes) and a command that makes a branch
+// (made).
 func (s *workSearch) readGitOutput(commits, pushes, made bool) {
 	if !commits && !pushes && !made {
 		return
@@ -156,8 +157,8 @@ func (s *workSearch) readGitOutput(commits, pushes, made bool) {
 	}
 }
 
-// readCommitLine reads the line of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1] message,
-// [detached HEAD 3f2a9c1] message.
+// readCommitLine reads a line of the output of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1]
+// message, [detached HEAD 3f2a9c1] message.
 func (s *workSearch) readCommitLine(line string) {
 	inside, ok := strings.CutPrefix(line, "[")
 	if !ok {
@@ -182,14 +183,14 @@ func (s *workSearch) readCommitLine(line string) {
 	}
 }
 
-// pushOutput is the state of the reader of the output of git push and git fetch.
+// pushOutput is the state of readPushLine between two lines.
 type pushOutput struct {
 	repository string
-	fetches    bool // the lines are of a fetch
+	fetches    bool // the lines belong to a git fetch
 }
 
-// readPushLine reads a line of git push: the repository, an updated or new branch, and the address of the pull
-// request that the server shows.
+// readPushLine reads a line of the output of git push: the repository, an updated or new branch, or the address
+// of a pull request.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
 		p.repository, p.fetches = work.RepositoryOf(remote), false
@@ -230,7 +231,7 @@ func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	s.add(work.OfBranch(words[0], p.repository))
 }
 
-// showsHead reports whether the arguments of git log, show or rev-parse name no commit but HEAD.
+// showsHead reports whether the arguments of git log, show or rev-parse name no commit other than HEAD.
 func showsHead(args []string) bool {
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") || a == "HEAD" || a == "@" || strings.Trim(a, "0123456789") == "" {
@@ -241,8 +242,8 @@ func showsHead(args []string) bool {
 	return true
 }
 
-// readNewestCommit reads the newest commit of git log, git show and git rev-parse, unless the result shows the commit
-// in the words of git commit.
+// readNewestCommit reads the first commit in the output of git log, git show or git rev-parse, unless the
+// output of git commit has shown a commit.
 func (s *workSearch) readNewestCommit() {
 	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
 		return
@@ -256,8 +257,7 @@ func (s *workSearch) readNewestCommit() {
 	}
 }
 
-// literalCommands returns the lines of a program that hold a command of git, gh, glab or hub in quotes,
-// as a shell line each.
+// literalCommands returns the commands of git, gh, glab and hub that a program has in quotes, one per line.
 func literalCommands(program string) string {
 	var lines []string
 	for line := range strings.Lines(program) {
@@ -277,7 +277,7 @@ func literalCommands(program string) string {
 	return strings.Join(lines, "\n")
 }
 
-// outputText returns the output of a command: the strings of a JSON object around the output, or the text.
+// outputText returns the output in a JSON object, or the text if the text is no such object.
 func outputText(text string) string {
 	v, ok := parseLenient(text)
 	if !ok || v.kind != objectValue {

@@ -38,7 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request that the arguments name: an address, or a number with --repo.
+// addPullRequest adds the pull request that the arguments name: by address, or by number with --repo.
 // addPullRequest reports whether the arguments name a pull request.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
@@ -53,7 +53,7 @@ func (s *workSearch) addPullRequest(args []string) (found bool) {
 	return found
 }
 
-// repositoryOption returns the repository that an option of gh or glab names.
+// repositoryOption returns the repository in an option of gh or glab with one of the names, "" for none.
 func repositoryOption(args []string, names ...string) string {
 	for i, a := range args {
 		for _, name := range names {
@@ -68,7 +68,7 @@ func repositoryOption(args []string, names ...string) string {
 	return ""
 }
 
-// repositoryPath returns the repository of acme/shop, host/acme/shop or an address.
+// repositoryPath returns the path acme/shop of acme/shop, host/acme/shop or an address.
 func repositoryPath(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "@") {
 		return work.RepositoryOf(text)
@@ -139,7 +139,7 @@ func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// readCommitObject reads the JSON of a commit that an API made, or of a new branch.
+// readCommitObject reads the JSON of a commit or a branch that an API made.
 func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	c := s.call
 	branch, _ := c.args.get("branch", "branch_name")
@@ -160,7 +160,8 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// readCommitText reads the text of a tool of git: [main 3f2a9c1] message, or a sentence with "hash 3f2a9c1".
+// readCommitText reads the text of a tool that commits: [main 3f2a9c1] message, or a sentence with "hash
+// 3f2a9c1".
 func (s *workSearch) readCommitText() {
 	if !s.call.has("commit") {
 		return
