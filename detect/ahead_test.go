@@ -10,7 +10,8 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns JSON lines with faults between, a line above the limit of parallel inspection, and an array.
+// mixedLines returns JSON lines: transcripts, faulty lines, a line above the limit of parallel inspection, and an
+// array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
 	var in strings.Builder
@@ -29,8 +30,9 @@ func mixedLines(t *testing.T) string {
 	return in.String()
 }
 
-// Several goroutines find and report the same as one, in the same order.
-func TestInspectionOfLinesAtOnceEqualsInspectionInTurn(t *testing.T) {
+// An inspection on several goroutines gives the findings and faults of an inspection on one goroutine, in the same
+// order.
+func TestParallelInspectionEqualsInspectionOnOneGoroutine(t *testing.T) {
 	in := mixedLines(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {
 		err := detect.InspectOn(n, strings.NewReader(in), func(f detect.Finding) error {
@@ -46,7 +48,7 @@ func TestInspectionOfLinesAtOnceEqualsInspectionInTurn(t *testing.T) {
 	for _, n := range []int{2, 8} {
 		got, gotFault := inspectOn(n)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%d goroutines: got %d findings in another order or number, want the %d findings of one goroutine", n, len(got), len(want))
+			t.Errorf("%d goroutines: got %d findings that differ from the %d findings of one goroutine, want equal findings", n, len(got), len(want))
 		}
 		if gotFault != wantFault {
 			t.Errorf("%d goroutines: got the faults\n%s\nwant\n%s", n, gotFault, wantFault)
@@ -55,7 +57,7 @@ func TestInspectionOfLinesAtOnceEqualsInspectionInTurn(t *testing.T) {
 }
 
 // An error of emit ends the inspection: no further finding is emitted.
-func TestErrorOfEmitEndsTheInspectionOfLinesAtOnce(t *testing.T) {
+func TestErrorOfEmitEndsTheParallelInspection(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
 	err := detect.InspectOn(4, strings.NewReader(mixedLines(t)), func(detect.Finding) error {

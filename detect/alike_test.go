@@ -17,9 +17,9 @@ func turns(texts ...string) []any {
 	return list
 }
 
-// A repetition in an unknown form is a loop if only a program can have written the texts, and none
-// if a person may have written them.
-func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
+// Without declared tools, a repeated pair of an answer and a user text is a loop if a program must have written the
+// user text, and no loop if a person may have written the user text.
+func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
 		other  = `{"request": "fetch", "url": "http://a.test/y"}`
@@ -37,16 +37,16 @@ func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
 		want  bool
 	}{
 		"an object that failed twice": {repeated(2, object, failed), true},
-		"and thought aloud in other words": {
+		"an object that failed twice, in other words of the model": {
 			[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true,
 		},
-		"and took another time": {
+		"an object that failed twice, in different times": {
 			[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true,
 		},
-		"with another call between": {
+		"an object that failed twice, another object between": {
 			[]string{object, failed, other, "<html>", object, failed}, true,
 		},
-		"once": {
+		"two different objects that failed": {
 			[]string{object, failed, other, failed}, false,
 		},
 		"a success twice":      {repeated(2, object, "<html>"), false},
@@ -54,13 +54,13 @@ func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
 		"failures that differ": {
 			[]string{object, failed, object, "Error: connection refused"}, false,
 		},
-		"a person who says go on":                      {repeated(4, fence, "continue"), false},
-		"a block that failed twice, as a person tells": {repeated(2, fence, failed), false},
-		"and three times":                              {repeated(3, fence, failed), true},
-		"a person whose tries all fail": {
+		"a person who writes continue":            {repeated(4, fence, "continue"), false},
+		"a block of code that failed twice":       {repeated(2, fence, failed), false},
+		"a block of code that failed three times": {repeated(3, fence, failed), true},
+		"two different blocks of code that failed": {
 			[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false,
 		},
-		"a program that shows people objects": {
+		"an object that answers a person": {
 			repeated(4, `{"reply": "What do you mean?"}`, "help"), false,
 		},
 		"answers without a call": {
@@ -71,33 +71,34 @@ func TestUnlistedFormIsALoopOnlyIfGenerated(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tt.want {
-				t.Errorf("loops are %+v, want any: %t", loops, tt.want)
+				t.Errorf("got the loops %+v, want any: %t", loops, tt.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("with tools there are %+v, want none", loops)
+				t.Errorf("with declared tools: got the loops %+v, want none", loops)
 			}
 		})
 	}
 }
 
-// A text that later items turn into a result stays a text for earlier decisions.
-func TestTextStaysATextForEarlierDecisions(t *testing.T) {
+// A user text that a repetition shows to be a result keeps its hash and its words.
+func TestTextThatBecomesAResultKeepsHashAndWords(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})
 	twice := parse(t, wire.Chat, obj{"model": "m", "messages": turns(append(pair, pair...)...)})
 	if len(once.Item(2).Results) > 0 || !twice.Item(2).ResultInferred() || !twice.Item(4).ResultInferred() {
-		t.Fatal("the second pair does not make results of both")
+		t.Fatalf("item 2 has %d results before the repetition; items 2 and 4 are inferred results after the repetition: %v, %v; want 0, true, true",
+			len(once.Item(2).Results), twice.Item(2).ResultInferred(), twice.Item(4).ResultInferred())
 	}
 	if once.Hash(2) != twice.Hash(2) || once.Hash(1) != twice.Hash(1) || twice.Item(2).Words != pair[1] || !strings.Contains(once.Item(2).Words, "404") {
 		t.Error("after a second pair the first pair has another hash or text, want both unchanged")
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
-		t.Fatalf("loops are %+v, want 1 in the list", l)
+		t.Fatalf("got the loops %+v, want one", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
-		t.Errorf("the warning is at item %d (found: %t), want item 4", item, ok)
+		t.Errorf("the anchor of the loop is at item %d (found: %t), want item 4", item, ok)
 	}
 }

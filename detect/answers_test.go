@@ -13,22 +13,22 @@ type judgedAs struct {
 	rule    string
 }
 
-// failed and worked return the two outcomes of a call.
+// failed returns an error by a rule, and okBy a success by a rule.
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
 func okBy(rule string) judgedAs   { return judgedAs{detect.OK, rule} }
 
-// judgeAll compares the judgements on results with the wanted outcomes.
+// judgeAll compares the judgements on the results of a call with the expected outcomes and rules.
 func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 	t.Helper()
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
 		if got.Outcome != want.outcome || got.Rule != want.rule {
-			t.Errorf("%s gives %q: %s by %q, want %s by %q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
+			t.Errorf("the result %[2]q of %[1]s is %[3]s by %[4]q, want %[5]s by %[6]q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
 		}
 	}
 }
 
-// Fields that report a failure of an API, and data of similar form.
+// JSON results with a field that reports a failure are errors. Similar fields of data are not.
 func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 	judgeAll(t, "place_order", `{"id":7}`, map[string]judgedAs{
 		`{"success":false}`:                                 failed("json:success"),
@@ -163,9 +163,9 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 	})
 }
 
-// The content of a file, and the output of a command that only looks, count as an answer only if
-// every key is a key of an envelope.
-func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
+// The error field of a JSON object is a failure in the content of a file, or in the output of a command that only
+// reads, only if the object has no other keys than those of results.
+func TestErrorFieldInReadContentNeedsOnlyResultKeys(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
 		`{"error":"x","price":3}`:             okBy(""),
@@ -185,7 +185,7 @@ func TestEnvelopeInFileContentNeedsAllKeys(t *testing.T) {
 	})
 }
 
-// Sentences of tools that change files.
+// Messages of tools that change files: successes, failures, and messages without an outcome.
 func TestEditorMessagesAreClassified(t *testing.T) {
 	judgeAll(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
 		"The file /a has been updated.":             okBy("edited"),
@@ -210,7 +210,7 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 	})
 }
 
-// A file may contain any text; a result that consists of one message is a failure.
+// Read content may contain any text. A result that consists of one error message is a failure.
 func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
@@ -230,7 +230,7 @@ func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 	})
 }
 
-// Pages that a browser could not open, and pages that describe such errors.
+// Error pages of a browser or a server are failures. Pages that mention such errors are not.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	judgeAll(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
 		"<html>\n<title>404 Not Found</title></html>": failed(
@@ -285,7 +285,8 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	})
 }
 
-// The flag of the wire decides, except for refusals and for commands without a match.
+// The error flag makes a result an error, except for refusals and searches without a match. The flag for no error
+// decides for files that are read or edited.
 func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
@@ -316,12 +317,13 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 			continue
 		}
 		if got.Outcome != c.want.outcome || got.Rule != c.want.rule {
-			t.Errorf("%s, %q, flag %d: %s by %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
+			t.Errorf("the result of %s %q with flag %d is %s by %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
 		}
 	}
 }
 
-// The run command of opencode refuses in the words of a person while no person is present.
+// The run command of opencode refuses in the words of a person while no person is present: the tools have no question
+// tool, or the task is in quotes. Such a refusal is no signal.
 func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 	const (
 		rejected = "The user rejected permission to use this specific tool call."
@@ -342,24 +344,24 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		result string
 		want   int
 	}{
-		{"run, which asks no person", run, "tidy", rejected, 0},
-		{"run with the tools of a person's own", some, `"tidy the build"`, rejected, 0},
-		{"a person at the terminal", tui, "tidy the build", rejected, 1},
-		{"tools that say nothing", some, "tidy the build", rejected, 1},
+		{"todowrite without the question tool", run, "tidy", rejected, 0},
+		{"a task in quotes", some, `"tidy the build"`, rejected, 0},
+		{"todowrite with the question tool", tui, "tidy the build", rejected, 1},
+		{"neither todowrite nor a task in quotes", some, "tidy the build", rejected, 1},
 		{"quotes inside a task", some, `"tidy" and "build"`, rejected, 1},
-		{"a person's words", run, `"tidy the build"`, because, 1},
-		{"a question put to a person", tui, "tidy the build", gone, 1},
+		{"a refusal with the words of a person", run, `"tidy the build"`, because, 1},
+		{"a dismissed question", tui, "tidy the build", gone, 1},
 		{
-			"another agent's person", run, "tidy the build",
+			"a refusal in the words of another agent", run, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
-		msgs := chat([]drawnStep{bash("rm -r build", c.result)})
+		msgs := chat([]storyStep{bash("rm -r build", c.result)})
 		msgs[0] = obj{"role": "user", "content": c.task}
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
-			t.Errorf("%s: got %+v, want %d signals", c.name, got, c.want)
+			t.Errorf("%s: got the signals %+v, want %d", c.name, got, c.want)
 		}
 	}
 }

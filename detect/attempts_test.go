@@ -2,21 +2,22 @@ package detect_test
 
 import "testing"
 
-// Calls that differ in a name, a date, a port or an object are no attempts with another budget.
-func TestOtherArgumentsAreNoBudgets(t *testing.T) {
-	each := func(tool, result string, args ...string) (out []drawnStep) {
+// Three calls with the same result are a loop if the calls differ only in a budget: a time-out, a limit, a page, an
+// option, a word of a search. Calls that differ in a name, a date, a port or an object are no loop.
+func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
+	each := func(tool, result string, args ...string) (out []storyStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
 		}
 		return out
 	}
-	lines := func(result string, commands ...string) (out []drawnStep) {
+	lines := func(result string, commands ...string) (out []storyStep) {
 		for _, c := range commands {
 			out = append(out, bash(c, result))
 		}
 		return out
 	}
-	echoed := func(queries ...string) (out []drawnStep) {
+	echoed := func(queries ...string) (out []storyStep) {
 		for _, q := range queries {
 			out = append(out, call("search_docs", `{"query":`+q+`}`, "No page has the words "+q+"."))
 		}
@@ -24,7 +25,7 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 	}
 	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
 	for name, c := range map[string]struct {
-		story []drawnStep
+		story []storyStep
 		loop  bool
 	}{
 		"dates":                {each("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
@@ -33,7 +34,7 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		"skipped rooms":        {each("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
 		"keys":                 {each("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
 		"names of pages":       {each("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
-		"infinite":             {each("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"nan and infinity":     {each("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
 		"texts of lines":       {each("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
 		"tokens":               {each("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
 		"cursors":              {each("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
@@ -47,14 +48,14 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		"time-outs":            {lines(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
 		"limits, two words":    {lines(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
 		"options":              {lines(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
-		"options, one attempt": {lines(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"other objects":        {lines(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
 		"names to find":        {lines("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
 		"other names to find":  {lines("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
 		"words in quotes":      {lines(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
 		"options with a value": {lines(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
 		"force":                {each("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
 		"short patterns":       {each("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
-		"other words":          {each("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
+		"words in common":      {each("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
 		"echoed words":         {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
 		"scrolling":            {each("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
 		"words of a search":    {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
@@ -67,14 +68,14 @@ func TestOtherArgumentsAreNoBudgets(t *testing.T) {
 		"pages":                {lines(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
 		}
 	}
 }
 
 // An agent may undo a repair to see a test fail. The edits are a loop if the command between the edits shows
 // no difference, or if the agent undoes the edit once more.
-func TestUndoneEdits(t *testing.T) {
+func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
 	one := call("write_file", `{"path":"a.txt","content":"one"}`, "File written.")
@@ -87,53 +88,53 @@ func TestUndoneEdits(t *testing.T) {
 	off := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
 	tool := call("run_tests", `{"n":1}`, "1 failed")
 	for name, c := range map[string]struct {
-		story []drawnStep
+		story []storyStep
 		loop  bool
 	}{
-		"a repair, undone for the test":        {[]drawnStep{fix, pass, undo, fail, fix}, false},
-		"tested only without the repair":       {[]drawnStep{fix, undo, fail, fix}, false},
-		"tested by a tool":                     {[]drawnStep{fix, undo, tool, fix}, false},
-		"tested only with the repair":          {[]drawnStep{fix, pass, undo, read, fix}, false},
-		"once more":                            {[]drawnStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
-		"the second undo":                      {[]drawnStep{fix, pass, undo, fail, fix, pass, undo}, true},
-		"three rounds of two commands":         {[]drawnStep{on, off, on, off, on, off}, true},
-		"two rounds of two commands":           {[]drawnStep{on, off, on, off}, false},
-		"commands and tests in turn":           {[]drawnStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
-		"commands with other results":          {[]drawnStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
-		"no test":                              {[]drawnStep{fix, undo, fix}, true},
-		"only read between":                    {[]drawnStep{fix, read, undo, look, fix}, true},
-		"both versions fail alike":             {[]drawnStep{fix, fail, undo, fail, fix}, true},
-		"two versions of a file":               {[]drawnStep{one, two, one, two}, true},
-		"two versions, of which one passes":    {[]drawnStep{one, fail, two, pass, one, fail, two}, false},
-		"two versions, again":                  {[]drawnStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
-		"two versions that fail alike":         {[]drawnStep{one, fail, two, fail, one, fail, two}, true},
-		"two versions, another one in between": {[]drawnStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+		"a repair, undone for the test":        {[]storyStep{fix, pass, undo, fail, fix}, false},
+		"tested only without the repair":       {[]storyStep{fix, undo, fail, fix}, false},
+		"tested by a tool":                     {[]storyStep{fix, undo, tool, fix}, false},
+		"tested only with the repair":          {[]storyStep{fix, pass, undo, read, fix}, false},
+		"undone and repaired twice":            {[]storyStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"undone twice":                         {[]storyStep{fix, pass, undo, fail, fix, pass, undo}, true},
+		"three rounds of two commands":         {[]storyStep{on, off, on, off, on, off}, true},
+		"two rounds of two commands":           {[]storyStep{on, off, on, off}, false},
+		"commands and tests in turn":           {[]storyStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
+		"commands with other results":          {[]storyStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
+		"no test":                              {[]storyStep{fix, undo, fix}, true},
+		"only read between":                    {[]storyStep{fix, read, undo, look, fix}, true},
+		"both versions fail alike":             {[]storyStep{fix, fail, undo, fail, fix}, true},
+		"two versions of a file":               {[]storyStep{one, two, one, two}, true},
+		"two versions, of which one passes":    {[]storyStep{one, fail, two, pass, one, fail, two}, false},
+		"two versions, again":                  {[]storyStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
+		"two versions that fail alike":         {[]storyStep{one, fail, two, fail, one, fail, two}, true},
+		"two versions, another one in between": {[]storyStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
 			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
 		}
-		if got := len(playSince(t, c.story)) > 0; got != c.loop {
+		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
 			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
 		}
 	}
 }
 
-// Equal notes between equal looks are part of the loop, in three rounds. Other notes are no loop.
-func TestNotesInACycle(t *testing.T) {
-	note := func(text string) drawnStep { return call("think", jsonArgs("thought", text), "Noted.") }
+// An equal note and an equal command in three rounds are a loop. With different notes, the commands are no loop.
+func TestEqualNotesInThreeRoundsAreALoop(t *testing.T) {
+	note := func(text string) storyStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
 	for name, c := range map[string]struct {
-		story []drawnStep
+		story []storyStep
 		loop  bool
 	}{
 		"three rounds": {rounds(3, note("Is the key set?"), look), true},
 		"two rounds":   {rounds(2, note("Is the key set?"), look), false},
-		"other notes":  {[]drawnStep{note("a"), look, note("b"), look, note("c"), look}, false},
+		"other notes":  {[]storyStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
 			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
 		}
-		if got := len(playSince(t, c.story)) > 0; got != c.loop {
+		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
 			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
 		}
 	}

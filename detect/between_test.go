@@ -7,8 +7,8 @@ import (
 	"precept/detect"
 )
 
-// loopsIn returns the number of warnings in a list of calls.
-func loopsIn(t *testing.T, story ...drawnStep) (n int) {
+// loopsIn returns the number of loops that Inspect finds in a story.
+func loopsIn(t *testing.T, story ...storyStep) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
 	if err != nil {
@@ -22,9 +22,10 @@ func loopsIn(t *testing.T, story ...drawnStep) (n int) {
 	return n
 }
 
-// The name of a call between two equal failures shows whether the call may have changed something:
-// a changing verb reopens the case; a looking verb and a failed call do not.
-func TestChangingCallNameReopensAFailure(t *testing.T) {
+// The name of a call between two equal failures shows whether the call may have changed something. After a verb that
+// changes, the second failure is no loop. After a verb that reads, and after a failed call, the second failure is a
+// loop.
+func TestVerbOfACallBetweenTwoFailures(t *testing.T) {
 	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
 		"update cancel book create modify exchange return delete send set add remove post put write insert transfer":          true,
@@ -41,19 +42,19 @@ func TestChangingCallNameReopensAFailure(t *testing.T) {
 				want = 0
 			}
 			if got := loopsIn(t, refuse, between, refuse); got != want {
-				t.Errorf("%s between two equal failures: %d warnings, want %d", verb, got, want)
+				t.Errorf("%s between two equal failures: got %d loops, want %d", verb, got, want)
 			}
 			between.result = `{"error":"it is forbidden"}`
 			if got := loopsIn(t, refuse, between, refuse); got != 1 {
-				t.Errorf("a failed %s between two equal failures: %d warnings, want 1", verb, got)
+				t.Errorf("a failed %s between two equal failures: got %d loops, want 1", verb, got)
 			}
 		}
 	}
 }
 
-// Commands that only look, and tests, do not reopen a case. Edits do, and tests or linters that
-// repair files.
-func TestEditReopensAFailureAndReadDoesNot(t *testing.T) {
+// The second of two equal failures is no loop after a command that may change files, and a loop after a command that
+// only reads or tests.
+func TestCommandBetweenTwoFailures(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
 		"cat a.go | head -3":          false,
@@ -88,13 +89,14 @@ func TestEditReopensAFailureAndReadDoesNot(t *testing.T) {
 			want = 0
 		}
 		if got := loopsIn(t, fails("make demo"), bash(command, "fine"), fails("make demo")); got != want {
-			t.Errorf("%s between two equal failures: %d warnings, want %d", command, got, want)
+			t.Errorf("%s between two equal failures: got %d loops, want %d", command, got, want)
 		}
 	}
 }
 
-// Tools that read, search or plan do not reopen a case; tools that edit or act on a page do.
-func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
+// The second of two equal failures is no loop after a tool that edits or acts on a page, and a loop after a tool that
+// reads, searches or plans.
+func TestToolBetweenTwoFailures(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		changes    bool
@@ -117,20 +119,20 @@ func TestEditToolReopensAFailureAndSearchDoesNot(t *testing.T) {
 			want = 0
 		}
 		if got := loopsIn(t, fails("make demo"), call(c.tool, c.args, "done"), fails("make demo")); got != want {
-			t.Errorf("%s between two equal failures: %d warnings, want %d", c.tool, got, want)
+			t.Errorf("%s between two equal failures: got %d loops, want %d", c.tool, got, want)
 		}
 	}
 }
 
-// A turn of a person reopens failures on the person's machine. An API that refuses by its rules
-// refuses again, unless the person reports a change or the failure is a passing one.
-func TestPersonsTurnReopensLocalFailures(t *testing.T) {
-	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
+// After a turn of a person, a command that fails again is no loop. A call that an API refuses again is a loop,
+// unless the person reports a change, asks for another attempt, or the failure is transient.
+func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
+	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
-		t.Errorf("a command after a person's words: %d warnings, want 0", got)
+		t.Errorf("a command that fails before and after a question of a person: got %d loops, want 0", got)
 	}
-	if got := loopsIn(t, rule, userStep("and the docs?"), rule); got != 1 {
-		t.Errorf("an API's rule behind a person's words: %d warnings, want 1", got)
+	if got := loopsIn(t, refused, userStep("and the docs?"), refused); got != 1 {
+		t.Errorf("an API that refuses before and after a question of a person: got %d loops, want 1", got)
 	}
 	for _, words := range []string{
 		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
@@ -138,22 +140,22 @@ func TestPersonsTurnReopensLocalFailures(t *testing.T) {
 		"I have updated it", "I added a quote", "I've added one", "I installed it", "I've installed it", "I restarted it", "I've restarted the server", "I created it", "I've created one", "I enabled it", "I've enabled it",
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
-		if got := loopsIn(t, rule, userStep(words), rule); got != 0 {
-			t.Errorf("%q: %d warnings, want 0", words, got)
+		if got := loopsIn(t, refused, userStep(words), refused); got != 0 {
+			t.Errorf("an API that refuses before and after %q: got %d loops, want 0", words, got)
 		}
 	}
 	for _, words := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
-		if got := loopsIn(t, rule, userStep(words), rule); got != 1 {
-			t.Errorf("%q: %d warnings, want 1", words, got)
+		if got := loopsIn(t, refused, userStep(words), refused); got != 1 {
+			t.Errorf("an API that refuses before and after %q: got %d loops, want 1", words, got)
 		}
 	}
 	for _, why := range []string{
 		"timeout", "the request timed out", "gateway time-out", "rate limit reached", "too many requests", "temporarily down", "service unavailable", "try again later",
 		"connection refused", "the model is overloaded", "the device is busy", "the row is locked", "network unreachable",
 	} {
-		passes := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
-		if got := loopsIn(t, passes, userStep("and the docs?"), passes); got != 0 {
-			t.Errorf("%s: %d warnings, want 0", why, got)
+		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
+		if got := loopsIn(t, transient, userStep("and the docs?"), transient); got != 0 {
+			t.Errorf("the failure %q before and after a question of a person: got %d loops, want 0", why, got)
 		}
 	}
 }

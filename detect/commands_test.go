@@ -16,10 +16,10 @@ func shell(command string) string {
 	return string(b)
 }
 
-// The output of a command that only looks is content; the output of another command reports its
-// outcome.
+// An error line in the output of a command that only reads is content. In the output of another command, the line
+// is a failure.
 func TestOutputOfReadCommandsIsContent(t *testing.T) {
-	for command, looks := range map[string]bool{
+	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
 		"/bin/ls -la":                   true,
 		"cat a b":                       true,
@@ -132,8 +132,8 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 		"mytool":                        false,
 	} {
 		got := detect.Classify("bash", shell(command), "error: boom", 0)
-		if (got.Outcome == detect.OK) != looks {
-			t.Errorf("%q: outcome %s by %q, want ok: %t", command, got.Outcome, got.Rule, looks)
+		if (got.Outcome == detect.OK) != readOnly {
+			t.Errorf("%q: got the outcome %s by %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		form  string // %d is the code
-		coded bool
+		found bool   // the form states the exit code
 	}{
 		"codex": {
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1",
@@ -163,42 +163,42 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 			"step 1\n[The command completed with exit code %d.]\n[Current working directory: /srv]\n[Python interpreter: /bin/python]\n[Command finished with exit code %d]",
 			true,
 		},
-		"pi":             {"step 1\n\nCommand exited with code %d", true},
-		"copilot":        {"step 1\n<shellId: 7 completed with exit code %d>", true},
-		"copilot, still": {"step 1\n<shellId: 7 goes on %d>", false},
+		"pi":               {"step 1\n\nCommand exited with code %d", true},
+		"copilot":          {"step 1\n<shellId: 7 completed with exit code %d>", true},
+		"copilot, running": {"step 1\n<shellId: 7 goes on %d>", false},
 		"claude's directory behind": {
 			"step 1\nExited with code %d\nShell cwd was reset to /srv", true,
 		},
-		"an ide": {"step 1\nProcess finished with exit code %d", true},
-		"tags": {
+		"an IDE": {"step 1\nProcess finished with exit code %d", true},
+		"a returncode tag": {
 			"<returncode>%d</returncode>\n<output>\nstep 1\n</output>", true,
 		},
-		"tags, not closed":       {"<returncode>%d\n<output>\nstep 1\n</output>", false},
-		"in capitals at the end": {"step 1\nExit Code: %d", true},
-		"gptme":                  {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
-		"a script":               {"step 1\nScript exited with code %d", true},
-		"small letters":          {"exit code %d\nstep 1", true},
-		"swe-agent":              {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
-		"nanocoder":              {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
-		"between brackets":       {"step 1\n[exit_code=%d]", true},
-		"a status":               {"step 1\nExited with status %d", true},
-		"tags of its own": {
+		"a returncode tag without its end": {"<returncode>%d\n<output>\nstep 1\n</output>", false},
+		"in capitals at the end":           {"step 1\nExit Code: %d", true},
+		"gptme":                            {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
+		"a script":                         {"step 1\nScript exited with code %d", true},
+		"small letters":                    {"exit code %d\nstep 1", true},
+		"swe-agent":                        {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
+		"nanocoder":                        {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
+		"between brackets":                 {"step 1\n[exit_code=%d]", true},
+		"a status":                         {"step 1\nExited with status %d", true},
+		"an exit_code tag": {
 			"<exit_code>%d</exit_code>\n<stdout>\nstep 1\n</stdout>\n<stderr></stderr>", true,
 		},
-		"tags of a third": {
+		"an exitcode tag": {
 			"<exitcode>%d</exitcode>\n<output>step 1</output>", true,
 		},
-		"tags of a fourth": {
+		"an exit_status tag": {
 			"<exit_status>%d</exit_status>\n<stderr>step 1</stderr>", true,
 		},
-		"exit between brackets":    {"step 1\n[exit %d]", true},
-		"a script that is read":    {"#!/bin/sh\nstep 1\nexit %d", false},
-		"a comment":                {"step 1\n# exit %d", false},
-		"a program's own variable": {"step 1\nrc: %d", false},
-		"a count":                  {"step 1\nexit codes seen: %d", false},
-		"in the output's middle":   {"step 1\nExit code: %d\nstep 2", false},
-		"in the output's start":    {"Output:\nExit code: %d\nstep 2", false},
-		"a word behind":            {"step 1\nCommand exited with code %d today", false},
+		"exit between brackets":       {"step 1\n[exit %d]", true},
+		"the last line of a script":   {"#!/bin/sh\nstep 1\nexit %d", false},
+		"a comment":                   {"step 1\n# exit %d", false},
+		"a program's own variable":    {"step 1\nrc: %d", false},
+		"a count":                     {"step 1\nexit codes seen: %d", false},
+		"in the middle of the output": {"step 1\nExit code: %d\nstep 2", false},
+		"at the start of the output":  {"Output:\nExit code: %d\nstep 2", false},
+		"a word behind":               {"step 1\nCommand exited with code %d today", false},
 		"before thirteen lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},
@@ -210,39 +210,40 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
 			got := detect.Classify("bash", shell("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
-			if c.coded {
+			if c.found {
 				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
 				if code != 0 {
 					want = detect.Judgement{Outcome: detect.Error, Rule: "exit-code", Code: code}
 				}
 			}
 			if got != want {
-				t.Errorf("%s, code %d: %+v, want %+v", name, code, got, want)
+				t.Errorf("%s, code %d: got the judgement %+v, want %+v", name, code, got, want)
 			}
 		}
 	}
 }
 
-// Some programs report "nothing found" by exit code 1. An output with an error is more than that.
+// Exit code 1 of a search or a comparison without output means "nothing found". With an error line in the output,
+// or with exit code 2, the result is an error.
 func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
-	for command, found := range map[string]bool{
+	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
 		"cat a": false, "make": false, "grep x a; make": false, "make; grep x a": true, "pgrep x": true, "cmp a b": true,
 	} {
 		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
-		if (quiet.Outcome == detect.OK) != found || found && quiet.Rule != "nothing-found" {
-			t.Errorf("%q without output: got %+v, want ok by nothing-found: %t", command, quiet, found)
+		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
+			t.Errorf("%q without output: got %+v, want ok by nothing-found: %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
-				t.Errorf("%q, %q: got %+v, want Outcome = %q", command, ending, got, detect.Error)
+				t.Errorf("%q with the result %q: got %+v, want outcome %q", command, ending, got, detect.Error)
 			}
 		}
 	}
 }
 
-// Commands that test, lint and build verify the work, unless a pipe hides their end or the command
-// did not run.
+// A test, lint or build run gives feedback by its exit code, and none if the command did not run, was interrupted or is
+// still running. A refusal by a person is feedback for any command.
 func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
@@ -299,7 +300,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 		"git commit -m pytest":             "",
 		"cat pytest.ini":                   "",
 	} {
-		for ending, output := range map[string]string{
+		for ending, feeling := range map[string]string{
 			"all\nCommand exited with code 0":                              "approval",
 			"all\nCommand exited with code 1":                              "rejection",
 			"bash: x: command not found\nCommand exited with code 127":     "",
@@ -308,10 +309,10 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 			"The user rejected permission to use this specific tool call.": "refused",
 		} {
 			want := ""
-			if kind != "" && output != "" {
-				want = output + " verify:" + kind
+			if kind != "" && feeling != "" {
+				want = feeling + " verify:" + kind
 			}
-			if output == "refused" {
+			if feeling == "refused" {
 				want = "rejection refusal:opencode"
 			}
 			got := ""
@@ -319,7 +320,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 				got = string(s.Feeling) + " " + s.Rule
 			}
 			if got != want {
-				t.Errorf("%q, %q: got %q, want %q", command, ending, got, want)
+				t.Errorf("%q with the result %q: got the feedback %q, want %q", command, ending, got, want)
 			}
 		}
 	}
@@ -346,7 +347,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 			got = string(s.Feeling)
 		}
 		if got != c.want {
-			t.Errorf("%q, %q: got %q, want %q", c.command, c.text, got, c.want)
+			t.Errorf("%q with the result %q: got the feedback %q, want %q", c.command, c.text, got, c.want)
 		}
 	}
 }
@@ -373,7 +374,7 @@ func TestHarnessWrappersAreRemoved(t *testing.T) {
 		"<exit_code>0</exit_code>\n<stdout>all rows</stdout>":           detect.OK,
 	} {
 		if got := detect.Classify("rows", "{}", text, 0); got.Outcome != want {
-			t.Errorf("%s: %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	})
 }
 
-// A traceback is a failure, unless many lines of output follow: then the program caught the exception.
+// A traceback is a failure, unless more than three lines of output follow: then the program caught the exception.
 func TestCaughtTracebackIsNoFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
@@ -106,8 +106,8 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 // Inspect finds in a whole transcript the loops that Loops finds while the transcript grows.
 func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := drawSessions(rt)
-		warned := play(t, wire.Chat, story)
+		story := drawStory(rt)
+		warned := replay(t, wire.Chat, story)
 		found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
 		if err != nil {
 			rt.Fatal(err)
@@ -137,17 +137,17 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 // Calls with new results are no loop, however often they repeat.
 func TestChangingResultsAreNoLoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var story []drawnStep
+		var story []storyStep
 		n := rapid.IntRange(1, 25).Draw(rt, "n")
 		for i := range n {
 			row := fmt.Sprintf("row %d of the list", i)
-			story = append(story, rapid.SampledFrom([]drawnStep{
+			story = append(story, rapid.SampledFrom([]storyStep{
 				bash("./next", row), bash("cat list", row), call("next_page", "{}", row),
 				call("get_row", `{"at":"end"}`, "Error: no "+row), call("read", jsonArgs("path", "list"), row),
 				call("browser_scroll", `{"by":"page"}`, row), call("get_job", "{}", `{"rows":`+fmt.Sprint(i)+`}`),
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
-		if got := play(t, wire.Chat, story); len(got) > 0 {
+		if got := replay(t, wire.Chat, story); len(got) > 0 {
 			rt.Fatalf("changing results are loops at %v, want none: %+v", got, story)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // Commands are found in each form of a string literal of a script; a string that is built at run time is no
-// literal. If all found commands are searches, exit code 1 is no failure.
+// literal. If every command is found and is a search, exit code 1 is no failure.
 func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,

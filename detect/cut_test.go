@@ -11,21 +11,21 @@ import (
 	"precept/detect"
 )
 
-// readsAll passes a result to each function that reads results. Each call must return.
-func readsAll(text string) {
+// callAllReaders passes a result to each function that reads results. Each call must return.
+func callAllReaders(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
-		v := detect.Classify(tool, sh, text, 0)
+		v := detect.Classify(tool, deployArgs, text, 0)
 		detect.Kinds(text, v)
 		v.Outcome = detect.Error
 		detect.Kinds(text, v)
-		_, _, _ = detect.Verification(tool, sh, text)
+		_, _, _ = detect.Verification(tool, deployArgs, text)
 	}
 	detect.Signature(text)
 	detect.Headline(text)
 	detect.ResultSum(text)
 }
 
-// rowsOfTestdata returns the lines and the last fields of all rows in testdata.
+// rowsOfTestdata returns the last field, of at most 2,000 bytes, of each line of the files in testdata.
 func rowsOfTestdata(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")
@@ -52,7 +52,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 	return rows
 }
 
-// frames returns forms of a result that a harness may cut at any byte.
+// frames returns results in the frames of harnesses and other texts that the readers parse byte by byte.
 func frames() []string {
 	return []string{
 		`<result exit_code="2" name='x'>boom</result>`, `<result exit_code=2>boom</result>`, `<result exit_code=></result>`,
@@ -65,13 +65,13 @@ func frames() []string {
 	}
 }
 
-// A result may end anywhere: the limit of a harness cuts the text.
+// A result that a harness cuts at any byte is read without a panic.
 func TestEveryTruncationIsRead(t *testing.T) {
 	t.Parallel()
 	for _, text := range frames() {
 		for end := range len(text) + 1 {
 			for _, cut := range []string{text[:end], text[end:], text[:end] + "</x>", "<" + text[:end] + "></x>"} {
-				readsAll(cut)
+				callAllReaders(cut)
 			}
 		}
 	}
@@ -82,12 +82,12 @@ func TestEveryTruncationIsRead(t *testing.T) {
 		from := rapid.IntRange(0, len(row)).Draw(t, "from")
 		end := rapid.IntRange(from, len(row)).Draw(t, "end")
 		middle := rapid.IntRange(0, len(frame)).Draw(t, "middle")
-		readsAll(row[from:end])
-		readsAll(frame[:middle] + row[from:end] + frame[middle:])
+		callAllReaders(row[from:end])
+		callAllReaders(frame[:middle] + row[from:end] + frame[middle:])
 	})
 }
 
-func TestExitCodeInTheFirstTag(t *testing.T) {
+func TestExitCodeIsReadFromAnAttributeOfTheFirstTag(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		`<result exit_code="2">boom</result>`:     2,
@@ -99,7 +99,7 @@ func TestExitCodeInTheFirstTag(t *testing.T) {
 		`<result exit_code="0">error: x</r>`:      0,
 		`<result exit_code=0 />error: x</result>`: 0,
 	} {
-		if got := detect.Classify("bash", sh, text, 0); got.Code != want {
+		if got := detect.Classify("bash", deployArgs, text, 0); got.Code != want {
 			t.Errorf("%s has the code %d, want %d", text, got.Code, want)
 		}
 	}

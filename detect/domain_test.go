@@ -6,9 +6,9 @@ import (
 	"precept/detect"
 )
 
-// A tool that changes records reports in words that nothing was done, and a tool that looks for an object says
-// that there is none. The content of a record is no failure.
-func TestAnswersOfToolsOfADomain(t *testing.T) {
+// A sentence that nothing was done is a failure of a tool that changes records, and a sentence or a field that
+// reports no object is a failure of a lookup. The content of a record is no failure.
+func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		tool, text string
@@ -53,7 +53,7 @@ func TestAnswersOfToolsOfADomain(t *testing.T) {
 		{"get_desk", `{"desk":4,"guest":null}`, detect.OK},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%s: %q is %s (%s), want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("%s: %q is %s by %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
@@ -63,16 +63,16 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
 	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
-		t.Errorf("an answer about EPERM is %s (%s), want %s", got.Outcome, got.Rule, detect.OK)
+		t.Errorf("an answer about EPERM is %s by %q, want %s", got.Outcome, got.Rule, detect.OK)
 	}
 	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
-		t.Errorf("a failure with EPERM is %s (%s), want %s", got.Outcome, got.Rule, detect.Error)
+		t.Errorf("a failure with EPERM is %s by %q, want %s", got.Outcome, got.Rule, detect.Error)
 	}
 }
 
 // A failure that follows lines of progress is found, and so is a failure before a hint. A retry that succeeds is
 // no failure.
-func TestFailureAfterProgress(t *testing.T) {
+func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text string
@@ -85,20 +85,20 @@ func TestFailureAfterProgress(t *testing.T) {
 		{"Packed the first box\n❌ the second box is missing", detect.OK},
 	} {
 		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%q is %s (%s), want %s", c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("%q is %s by %q, want %s", c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
 
 // A time-out is a failure although its message advises the background or follows a heading.
-func TestTimeOutsInFrames(t *testing.T) {
+func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{
 		{"shell", `{"command":"make"}`, "Command timed out after 90 seconds. Start servers in the background."},
 		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
 	} {
 		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
-			t.Errorf("%q is %s (%s), want error", c.text, got.Outcome, got.Rule)
+			t.Errorf("%q is %s by %q, want error", c.text, got.Outcome, got.Rule)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"precept/detect"
 )
 
-// A result that is the JSON answer of an API is judged by the fields of the answer.
-func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
+// Results of APIs, browsers and edit tools are judged by the fields of JSON, or by their message.
+func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"status and title", "track", `{}`,
@@ -33,7 +33,7 @@ func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 			`{"error":"","response":"{'message': 'page must be a number: two'}"}`, 0, detect.Error,
 			"json:message",
 		},
-		{"message alone, good", "movies", `{}`, `{"message":"Order created"}`, 0, detect.OK, ""},
+		{"message alone, a success", "movies", `{}`, `{"message":"Order created"}`, 0, detect.OK, ""},
 		{"success false", "pay", `{}`, `{"success":false}`, 0, detect.Error, "json:success"},
 		{
 			"error object", "pay", `{}`, `{"error":{"code":7,"message":"declined"}}`, 0,
@@ -54,7 +54,7 @@ func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 			`{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json",
 		},
 		{
-			"mcp parts", "mcp__x__y", `{}`,
+			"content parts of MCP", "mcp__x__y", `{}`,
 			`{"content":[{"type":"text","text":"all good"}],"isError":true}`, 0, detect.Error,
 			"json:is-error",
 		},
@@ -68,19 +68,19 @@ func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 			"",
 		},
 		{
-			"task goes on", "start_task", `{}`, `{"task_id":"t1","status":"running"}`, 0,
+			"running task", "start_task", `{}`, `{"task_id":"t1","status":"running"}`, 0,
 			detect.Pending, "json:status",
 		},
 		{
-			"sentence", "book_room", `{}`, "Error: room 12 is taken", 0, detect.Error,
+			"error sentence", "book_room", `{}`, "Error: room 12 is taken", 0, detect.Error,
 			"text:error-first",
 		},
 		{
-			"assignment echo", "book_room", `{}`, `# r_1 = "Error: room 12 is taken"`, 0,
+			"sentence in an assignment", "book_room", `{}`, `# r_1 = "Error: room 12 is taken"`, 0,
 			detect.Error, "text:error-first",
 		},
 		{
-			"could not", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
+			"could not sentence", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
 			detect.Error, "text:unable",
 		},
 		{"exception name", "run", `{}`, "KeyError: 'price'", 0, detect.Error, "text:"},
@@ -104,23 +104,23 @@ func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 			"",
 		},
 		{
-			"edit refused", "Edit", `{"file_path":"/a","old_string":"x"}`,
+			"edit of a missing text", "Edit", `{"file_path":"/a","old_string":"x"}`,
 			"String to replace not found in file.\nString: x", 0, detect.Error, "",
 		},
 		{
-			"edit twice", "edit", `{"path":"a","oldText":"x"}`,
+			"edit of a text with two matches", "edit", `{"path":"a","oldText":"x"}`,
 			"Found 2 occurrences of the text in a. The text must be unique.", 0, detect.Error,
 			"text:",
 		},
 		{
-			"not read yet", "Edit", `{"file_path":"/a"}`,
+			"edit of a file that was not read", "Edit", `{"file_path":"/a"}`,
 			"File has not been read yet. Read it first before writing to it.", 0, detect.Error, "",
 		},
 		{
 			"relative path", "str_replace_editor", `{"command":"view","path":"a"}`,
 			"The path a is not an absolute path, it should start with `/`.", 0, detect.Error, "",
 		},
-		{"read nothing", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
+		{"read of a missing file", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
 		{
 			"enoent", "read", `{"path":"/a"}`, "ENOENT: no such file or directory, access '/a'", 0,
 			detect.Error, "",
@@ -128,7 +128,7 @@ func TestResultsOfAPIsAreJudgedByTheirFields(t *testing.T) {
 	})
 }
 
-func TestRefusalsNameWhoRefused(t *testing.T) {
+func TestRefusalsNameTheirRefuser(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		flag int8
@@ -190,16 +190,16 @@ func TestRefusalsNameWhoRefused(t *testing.T) {
 		{"Permission denied and could not request permission from user", 0, detect.Headless},
 		{"Permission to use Bash with command rm has been denied.", 1, detect.Policy},
 	} {
-		got := detect.Classify("bash", sh, c.text, c.flag)
+		got := detect.Classify("bash", deployArgs, c.text, c.flag)
 		if got.Outcome != detect.Refusal || got.By != c.by {
-			t.Errorf("%q: got %s by %q (%s), want refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
+			t.Errorf("%q: got the outcome %s, the refuser %q and the rule %q, want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
 		}
 	}
 	// The same words in a file are documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("a file's content is not a refusal: %+v", got)
+		t.Errorf("the words of a refusal in a file are %+v, want no refusal", got)
 	}
-	if got := detect.Classify("bash", sh, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
-		t.Errorf("a refusal of the file system is %+v, want an error", got)
+	if got := detect.Classify("bash", deployArgs, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
+		t.Errorf("Permission denied by the file system is %+v, want an error", got)
 	}
 }

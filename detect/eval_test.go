@@ -23,6 +23,7 @@ func TestEval(t *testing.T) {
 	t.Run("feedback", func(t *testing.T) { evalFeedback(t, dir) })
 }
 
+// labelled is a row of a file of labelled results, loops or user turns.
 type labelled struct {
 	Source, ID, Label, Text, Stratum string
 	Index                            int
@@ -51,12 +52,12 @@ func readRows(t *testing.T, dir, file string) []labelled {
 		rows = append(rows, r)
 	}
 	if len(rows) == 0 || s.Err() != nil {
-		t.Fatalf("%s: no rows (%v)", file, s.Err())
+		t.Fatalf("%s: got %d rows and the error %v, want rows and no error", file, len(rows), s.Err())
 	}
 	return rows
 }
 
-// tally counts hits and misses.
+// tally counts true and false positives and negatives.
 type tally struct{ tp, fp, fn, tn int }
 
 func (c *tally) add(truth, guess bool) {
@@ -90,7 +91,7 @@ func evalErrors(t *testing.T, dir string) {
 	}
 	t.Logf("tool errors: P %.3f R %.3f %+v", c.precision(), c.recall(), c)
 	if c.precision() < .97 || c.recall() < .93 {
-		t.Errorf("the precision is %.3f and the recall %.3f, want at least .97 and .93", c.precision(), c.recall())
+		t.Errorf("the precision of tool errors is %.3f and the recall %.3f, want at least .97 and .93", c.precision(), c.recall())
 	}
 }
 
@@ -105,13 +106,13 @@ func evalLoops(t *testing.T, dir string) {
 		source, id string
 		index      int
 	}
-	fired, lists := map[place]string{}, map[[2]string]bool{}
+	rules, lists := map[place]string{}, map[[2]string]bool{}
 	results := 0
 	err = detect.Inspect(f, func(x detect.Finding) error {
 		lists[[2]string{x.Source, x.ID}] = true
 		switch x.Kind {
 		case detect.KindLoop:
-			fired[place{x.Source, x.ID, x.Index}] = x.Rule
+			rules[place{x.Source, x.ID, x.Index}] = x.Rule
 		case detect.KindResult:
 			results++
 		}
@@ -127,7 +128,7 @@ func evalLoops(t *testing.T, dir string) {
 		}
 		rule := ""
 		for _, i := range r.Steps[1:] {
-			if finding, ok := fired[place{r.Source, r.ID, i}]; ok {
+			if finding, ok := rules[place{r.Source, r.ID, i}]; ok {
 				rule = finding
 			}
 		}
@@ -136,33 +137,33 @@ func evalLoops(t *testing.T, dir string) {
 			t.Logf("%s %s %v: %s, rule %q", r.Source, r.ID, r.Steps, r.Label, rule)
 		}
 	}
-	t.Logf("loops: P %.3f R %.3f %+v; %d firings in %d results", c.precision(), c.recall(), c, len(fired), results)
+	t.Logf("loops: P %.3f R %.3f %+v; %d loops in %d results", c.precision(), c.recall(), c, len(rules), results)
 	if c.precision() < .97 || c.recall() < .85 {
-		t.Errorf("the precision is %.3f and the recall %.3f, want at least .97 and .85", c.precision(), c.recall())
+		t.Errorf("the precision of loops is %.3f and the recall %.3f, want at least .97 and .85", c.precision(), c.recall())
 	}
 }
 
 func evalFeedback(t *testing.T, dir string) {
 	t.Helper()
-	type side struct{ negative, positive tally }
-	sides := map[string]*side{}
+	type tallies struct{ negative, positive tally }
+	byUser := map[string]*tallies{} // by the user of the row
 	for _, r := range readRows(t, dir, "feedback.jsonl") {
 		if r.Ambiguous {
 			continue
 		}
-		s := sides[r.User]
+		s := byUser[r.User]
 		if s == nil {
-			s = &side{}
-			sides[r.User] = s
+			s = &tallies{}
+			byUser[r.User] = s
 		}
 		got := detect.ReadTurn(r.Text, r.Text, r.Previous).Feeling
 		s.negative.add(r.Label == "correction" || r.Label == "rejection", got == detect.Correction || got == detect.Rejection)
 		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == detect.Approval || got == detect.Thanks)
 	}
-	for who, s := range sides {
-		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", who, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
+	for user, s := range byUser {
+		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", user, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
 		if s.negative.precision() < .75 || s.negative.recall() < .5 {
-			t.Errorf("%s: negative turns have the precision %.3f and the recall %.3f, want at least .75 and .5", who, s.negative.precision(), s.negative.recall())
+			t.Errorf("%s: negative turns have the precision %.3f and the recall %.3f, want at least .75 and .5", user, s.negative.precision(), s.negative.recall())
 		}
 	}
 }

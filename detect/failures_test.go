@@ -6,8 +6,8 @@ import (
 	"precept/detect"
 )
 
-// Without an exit code the output decides.
-func TestFailureIsFoundWithoutExitCode(t *testing.T) {
+// Failures that the output shows: the exit code is missing, hidden by a pipe, or inside of other text.
+func TestFailureIsFoundInTheOutput(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
@@ -30,21 +30,21 @@ func TestFailureIsFoundWithoutExitCode(t *testing.T) {
 			"npm error code 2\nnpm error path /srv/app", 0, detect.Error, "text:npm",
 		},
 		{
-			"make or true", "bash", mk("make all || true"),
+			"make masked by true", "bash", mk("make all || true"),
 			"cc -c cart.c\nmake: *** [Makefile:4: cart.o] Error 1", 0, detect.Error, "text:make",
 		},
 		{
-			"eslint and echo", "bash", mk("npx eslint . ; echo done"),
+			"eslint masked by echo", "bash", mk("npx eslint . ; echo done"),
 			"/srv/app/cart.js\n  3:1  error  'x' is not defined  no-undef\n\n✖ 1 problem (1 error, 0 warnings)\n\ndone",
 			0, detect.Error, "text:eslint",
 		},
 		{
-			"node died", "bash", mk("node app.js 2>&1 | head -30"),
+			"node ended by an exception", "bash", mk("node app.js 2>&1 | head -30"),
 			"node:internal/modules/cjs/loader:936\n  throw err;\n  ^\n\nError: Cannot find module './cart'\n    at Module._resolve (node:internal)\n\nNode.js v22.1.0",
 			0, detect.Error, "text:node",
 		},
 		{
-			"traceback last", "bash", mk("python app.py 2>&1 | tail -4"),
+			"traceback at the end", "bash", mk("python app.py 2>&1 | tail -4"),
 			"starting\nTraceback (most recent call last):\n  File \"/srv/app.py\", line 3, in <module>\n    cart.total()\nAttributeError: 'NoneType' object has no attribute 'total'",
 			0, detect.Error, "text:traceback",
 		},
@@ -58,24 +58,24 @@ func TestFailureIsFoundWithoutExitCode(t *testing.T) {
 			detect.Error, "",
 		},
 		{
-			"grep itself", "bash", mk("grep -n total carts.go"),
+			"grep on a missing file", "bash", mk("grep -n total carts.go"),
 			"grep: carts.go: No such file or directory", 0, detect.Error, "text:shell",
 		},
 		{
-			"what find calls", "bash", mk("find . -name c.go -exec grep total {} +"),
+			"grep that find runs", "bash", mk("find . -name c.go -exec grep total {} +"),
 			"grep: ./c.go: Permission denied", 0, detect.Error, "text:shell",
 		},
 		{
-			"a look that is not installed", "bash", mk("rg total"), "/bin/sh: 1: rg: not found", 0,
+			"a search program that is not installed", "bash", mk("rg total"), "/bin/sh: 1: rg: not found", 0,
 			detect.Error, "text:shell",
 		},
 		{
-			"no daemon to look at", "bash", mk("docker ps"),
+			"docker without a daemon", "bash", mk("docker ps"),
 			"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
 			0, detect.Error, "text:shell",
 		},
 		{
-			"cd into nothing", "bash", mk("cd nowhere && npm test"),
+			"cd into a missing folder", "bash", mk("cd nowhere && npm test"),
 			"(eval):cd:1: no such file or directory: nowhere", 0, detect.Error, "",
 		},
 		{
@@ -103,26 +103,26 @@ func TestFailureIsFoundWithoutExitCode(t *testing.T) {
 			detect.Error, "text:jest",
 		},
 		{
-			"timeout after 0", "bash", mk("pip install -r requirements.txt"),
+			"timeout in the first line", "bash", mk("pip install -r requirements.txt"),
 			"Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout",
 		},
 		{
-			"an envelope and a note", "terminal", mk("sh b.sh"),
+			"a JSON result and a note of the harness", "terminal", mk("sh b.sh"),
 			`{"output": "no rule", "exit_code": 3, "error": null}` + "\n\n[Tool loop warning: it has failed 2 times]",
 			0, detect.Error, "",
 		},
 		{
-			"lines escaped", "bash", mk("sh b.sh"),
+			"escaped line feeds", "bash", mk("sh b.sh"),
 			`building demo\nerror: no rule to make target demo\n\nExit code: 3`, 0, detect.Error,
 			"",
 		},
 		{
-			"a text as JSON", "bash", mk("sh b.sh"),
+			"several lines as a JSON string", "bash", mk("sh b.sh"),
 			`"building demo\nno rule to make target\nExit code: 3"`, 0, detect.Error, "",
 		},
-		{"a line as JSON", "bash", mk("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
+		{"one line as a JSON string", "bash", mk("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
 		{
-			"soft failure", "run_code", `{"code":"main()"}`,
+			"an error message with exit code 0", "run_code", `{"code":"main()"}`,
 			"exitcode: 0 (execution succeeded)\nCode output: Error: Cannot open prices.csv\n", 0,
 			detect.Error, "soft:",
 		},
@@ -149,7 +149,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"grep for a line's end", "bash", mk("grep -n total a.c"),
+			"grep for a line with \\n and error", "bash", mk("grep -n total a.c"),
 			`7: puts("total\nerror: none\n")`, 0, detect.OK, "",
 		},
 		{
@@ -158,11 +158,11 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"grep with a line of a log", "bash", mk("grep -h Cannot ci.log"),
+			"grep without file names in a log", "bash", mk("grep -h Cannot ci.log"),
 			"Cannot connect to the Docker daemon at unix:///var/run/docker.sock", 0, detect.OK, "",
 		},
 		{
-			"grep with its file", "bash", mk("grep -rn cannot notes"),
+			"grep with file names", "bash", mk("grep -rn cannot notes"),
 			"notes/a.md:3: ls: cannot access 'x': No such file or directory", 0, detect.OK, "",
 		},
 		{
@@ -185,12 +185,12 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"edited", "Edit", `{"file_path":"/srv/a.go","old_string":"x","new_string":"error"}`,
+			"an edited file", "Edit", `{"file_path":"/srv/a.go","old_string":"x","new_string":"error"}`,
 			"The file /srv/a.go has been updated. Here's the result:\n 3\treturn errors.New(\"not found\")",
 			0, detect.OK, "edited",
 		},
 		{
-			"written", "write", `{"path":"errors.md","content":"x"}`,
+			"a written file", "write", `{"path":"errors.md","content":"x"}`,
 			"Successfully wrote 812 bytes to errors.md", 0, detect.OK, "",
 		},
 		{
@@ -222,7 +222,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			`{"data":{"job":1},"errors":[{"message":"partial"}]}`, 0, detect.OK, "",
 		},
 		{
-			"error empty", "api_call", `{}`, `{"error":"","response":"{'result': [1, 2]}"}`, 0,
+			"an empty error field", "api_call", `{}`, `{"error":"","response":"{'result': [1, 2]}"}`, 0,
 			detect.OK, "",
 		},
 		{
@@ -230,15 +230,15 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "json:success",
 		},
 		{
-			"encyclopedia", "Search", `{"query":"forbidden planet"}`,
+			"encyclopedia article with cannot", "Search", `{"query":"forbidden planet"}`,
 			"Forbidden Planet is a film of 1956. It cannot be compared.", 0, detect.OK, "",
 		},
 		{
-			"encyclopedia 2", "Search", `{"query":"x"}`,
+			"encyclopedia article with Failure", "Search", `{"query":"x"}`,
 			"Failure to Launch is a film. Errors were made.", 0, detect.OK, "",
 		},
 		{
-			"encyclopedia 3", "Search", `{"query":"x"}`,
+			"long encyclopedia article", "Search", `{"query":"x"}`,
 			"Unknown is a film of 2011 directed by somebody whose name is long enough that the whole of this paragraph is clearly not a message: it goes on and on, tells the plot in all its turns, names the actors, the places where it was shot, the prizes, the reviews, and what the critics made of it in the end, which was not much.",
 			0, detect.OK, "",
 		},
@@ -257,7 +257,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			"./a.go:x\ngrep: write error: Broken pipe", 0, detect.OK, "",
 		},
 		{
-			"caught and gone on", "bash", mk("python run.py"),
+			"a caught exception", "bash", mk("python run.py"),
 			"Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: x\nretrying\nconnected\nread 10 rows\nread 20 rows\nall rows read",
 			0, detect.OK, "",
 		},
@@ -266,11 +266,11 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "matches",
 		},
 		{
-			"a loop over files", "bash", mk("for f in *.log; do tail -1 $f; done"),
+			"the last lines of several logs", "bash", mk("for f in *.log; do tail -1 $f; done"),
 			"Error: x\nFAIL", 0, detect.OK, "",
 		},
 		{
-			"a report that quotes", "Task", `{"prompt":"fix it"}`,
+			"a report that quotes an error", "Task", `{"prompt":"fix it"}`,
 			"## Summary\n\nFixed:\n\nError: Cannot find module './a'", 0, detect.OK, "",
 		},
 		{

@@ -17,6 +17,7 @@ import (
 	"precept/detect"
 )
 
+// inspect returns the findings and the error of Inspect.
 func inspect(tb testing.TB, in string) ([]detect.Finding, error) {
 	tb.Helper()
 	var out []detect.Finding
@@ -36,14 +37,14 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var story = []drawnStep{ //nolint:gochecknoglobals // the tests' shared example, never written
+var story = []storyStep{ //nolint:gochecknoglobals // the tests' shared example, never written
 	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userStep("no, that's wrong"), bash(
 		"ls", "a.go",
 	),
 }
 
-// The same calls in every form and framing give the same findings at the indices of their list.
-func TestInspectForms(t *testing.T) {
+// A story gives the same findings in every dialect and form of a transcript.
+func TestInspectFindsTheSameInEveryForm(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
 		for _, f := range fs {
@@ -69,19 +70,19 @@ func TestInspectForms(t *testing.T) {
 	} {
 		got, err := inspect(t, in)
 		if err != nil || summary(got) != want {
-			t.Errorf("%s: %v\n got %s\nwant %s", name, err, summary(got), want)
+			t.Errorf("%s: got the error %v and the findings\n%s\nwant no error and\n%s", name, err, summary(got), want)
 		}
 	}
 	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
 	if err != nil || summary(two) != want+want {
-		t.Errorf("two lines give %[2]s, want %[3]s: %[1]v", err, summary(two), want+want)
+		t.Fatalf("two lines: got the error %v and the findings %s, want no error and %s", err, summary(two), want+want)
 	}
 	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
-		t.Errorf(`got %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
+		t.Errorf(`the first finding is %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
 	}
 }
 
-func TestInspectIndices(t *testing.T) {
+func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
 	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(story)...)
 	got, err := inspect(t, mustJSON(t, obj{"source": "a", "id": 3, "messages": list}))
 	if err != nil {
@@ -92,27 +93,27 @@ func TestInspectIndices(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("the finding %+v is at a message of the role %v, want a finding about a user at a message of a user only", f, role)
+			t.Errorf("the finding %+v is at a message with the role %v, want the role user for a finding of kind %s only", f, role, detect.KindUser)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())
 }
 
-func TestInspectFaults(t *testing.T) {
+func TestInspectReportsFaultsOfTheInput(t *testing.T) {
 	good := mustJSON(t, obj{"id": "g", "messages": chat(story)})
 	for name, c := range map[string]struct {
 		in    string
 		found bool
 	}{
-		"empty":          {" \n", false},
+		"white space":    {" \n", false},
 		"not JSON":       {"hello", false},
 		"no list":        {`{"id":"x"}`, false},
 		"list is a word": {`{"id":"x","messages":"hi"}`, false},
 		"bad among good": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
-		"cut":            {good + "\n" + good[:len(good)/2], true},
+		"cut line":       {good + "\n" + good[:len(good)/2], true},
 		"cut array":      {"[" + good + ",", true},
 		"cut bare list":  {mustJSON(t, chat(story))[:200], false},
-		"array no end":   {"[" + good, true},
+		"unclosed array": {"[" + good, true},
 		"no comma":       {"[" + good + good + "]", true},
 	} {
 		got, err := inspect(t, c.in)
@@ -128,12 +129,12 @@ func TestInspectFaults(t *testing.T) {
 	}
 }
 
-// Inspect finds in a whole transcript the findings of the proxy turn by turn.
-func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
+// Inspect finds the loops of a whole transcript at the items where Loops finds them request by request.
+func TestInspectFindsTheLoopsOfGrowingRequests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := drawSessions(rt)
+		s := drawStory(rt)
 		var want []int
-		for _, i := range play(t, 0, s) {
+		for _, i := range replay(t, 0, s) {
 			want = append(want, 2+2*i-usersBefore(s, i))
 		}
 		got, err := inspect(t, mustJSON(t, obj{"messages": chat(s)}))
@@ -147,13 +148,13 @@ func TestInspectEqualsTheProxyTurnByTurn(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(at, want) {
-			rt.Fatalf("inspect finds %v, want %v as the proxy", at, want)
+			rt.Fatalf("Inspect finds loops at the items %v, want %v as Loops", at, want)
 		}
 	})
 }
 
-// usersBefore returns the number of user turns: a user turn is one message, a call two.
-func usersBefore(s []drawnStep, i int) int {
+// usersBefore returns the number of user turns before step i. A user turn is one message, and a call is two messages.
+func usersBefore(s []storyStep, i int) int {
 	n := 0
 	for _, d := range s[:i] {
 		if d.user != "" {
@@ -169,10 +170,10 @@ func FuzzInspect(f *testing.F) {
 	f.Add(`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{"},{"type":"function_call_output","call_id":"c","output":"o"}]}`)
 	f.Add(`{"input":"hello"}`)
 	f.Fuzz(func(t *testing.T, in string) {
-		fs, _ := inspect(t, in)
-		for _, x := range fs {
+		findings, _ := inspect(t, in)
+		for _, x := range findings {
 			if x.Index < 0 || x.Kind == "" || (x.Kind == detect.KindLoop) != (x.Label == "") {
-				t.Fatalf("got %+v, want Index >= 0, non-empty Kind and (Kind == detect.KindLoop) = %v", x, (x.Label == ""))
+				t.Fatalf("got the finding %+v, want Index >= 0, a Kind, and a Label unless the Kind is loop", x)
 			}
 		}
 	})
@@ -212,7 +213,7 @@ func golden(t *testing.T, file, got string) {
 
 // An explanation has the deciding line with its position, the rule, the call, and the earlier result of a loop.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
-	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]drawnStep{
+	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]storyStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
 		userStep("thanks for the summary\nbut that's wrong"),
@@ -221,13 +222,13 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Helper()
 		why, _, err := detect.Explain(strings.NewReader(in), n)
 		if err != nil || why == nil {
-			t.Fatalf("finding %d has the explanation %v, want one: %v", n, why, err)
+			t.Fatalf("finding %d: got the explanation %v and the error %v, want an explanation", n, why, err)
 		}
 		return why
 	}
 	if e := explain(2); e.Rule != "text:go-test" || e.Text != "--- FAIL: TestTotal (0.00s)" || e.Line != 2 || e.Byte != 5 ||
 		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
-		t.Errorf("the explanation of a failure is %+v, want text:go-test in line 2 at byte 5", e)
+		t.Errorf("the explanation of a failure is %+v, want text:go-test in line 2 at byte 5, for item 2 and the call make test of bash", e)
 	}
 	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.Before == nil || *e.Before != 2 {
 		t.Errorf("the explanation of a loop is %+v, want failed-again after item 2", e)
@@ -241,7 +242,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 }
 
-// longTranscript returns a session with commands, their output, and words of a person.
+// longTranscript returns a transcript with the given number of rounds: a command, its output, and a user turn.
 func longTranscript(rounds int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
@@ -254,8 +255,8 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Inspect allocates a small multiple of its input, and holds the text of a long session once. A copy of the
-// list, a decoded copy of each result, or a second analysis of each call would exceed the bounds.
+// Inspect allocates and holds at most a fixed number of bytes for each byte of its input. A copy of the list, a
+// decoded copy of each result, or a second analysis of each call would exceed the bounds.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // reads the tables
@@ -274,14 +275,14 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	})
 	runtime.ReadMemStats(&after)
 	if err != nil || findings != 3001 {
-		t.Fatalf("%d findings, want 3001; %v", findings, err)
+		t.Fatalf("got %d findings and the error %v, want 3001 and no error", findings, err)
 	}
 	size := float64(len(text))
 	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {
-		t.Errorf("%.1f bytes allocated for a byte of the input, want at most %.1f", allocated, mostAllocated)
+		t.Errorf("Inspect allocates %.1f bytes for each byte of the input, want at most %.1f", allocated, mostAllocated)
 	}
 	if held := float64(during.HeapAlloc-before.HeapAlloc) / size; held > mostHeld {
-		t.Errorf("%.1f bytes held for a byte of the input, want at most %.1f", held, mostHeld)
+		t.Errorf("Inspect holds %.1f bytes for each byte of the input, want at most %.1f", held, mostHeld)
 	}
 }
 

@@ -8,171 +8,171 @@ import (
 	"precept/detect"
 )
 
-// program is a call whose exit status is hidden by a pipe: only the output counts.
-const program = `{"command":"./release.sh 2>&1 | tail -20"}`
+// pipedArgs are the arguments of a command whose exit status a pipe hides: only the output counts.
+const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-// proof is the evidence of a line.
-type proof int
+// evidence is the evidence of a line for a failure.
+type evidence int
 
 const (
-	nothing  proof = iota
-	reported       // a program reports an error: evidence in the last lines without a report of a success
-	summary        // the summary of a tool on a failure: evidence in any line
+	none     evidence = iota
+	reported          // a program reports an error: evidence in the last lines without a report of a success
+	summary           // the summary of a tool on a failure: evidence in any line
 )
 
 // Last lines of tools that fail, with their rules, and similar lines without evidence.
 func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 	for _, c := range []struct {
-		line  string
-		proof proof
-		rule  string
+		line     string
+		evidence evidence
+		rule     string
 	}{
 		{"npm ERR! code ELIFECYCLE", summary, "npm"},
 		{"npm error code 1", summary, "npm"},
-		{"npm warn deprecated inflight@1.0.6", nothing, ""},
+		{"npm warn deprecated inflight@1.0.6", none, ""},
 		{"ninja: build stopped: subcommand failed.", summary, "ninja"},
 		{"ninja: error: unknown target 'demo'", summary, "ninja"},
-		{"ninja: no work to do.", nothing, ""},
+		{"ninja: no work to do.", none, ""},
 		{"curl: (7) Failed to connect to 127.0.0.1 port 9", summary, "curl"},
-		{"curl 8.5.0 (x86_64-pc-linux-gnu)", nothing, ""},
+		{"curl 8.5.0 (x86_64-pc-linux-gnu)", none, ""},
 		{"CMake Error at CMakeLists.txt:3 (add_library):", summary, "cmake"},
-		{"CMake Warning at CMakeLists.txt:3 (message):", nothing, ""},
+		{"CMake Warning at CMakeLists.txt:3 (message):", none, ""},
 		{"CONFLICT (content): Merge conflict in cart.go", summary, "git"},
-		{"CONFLICTS are marked in the table", nothing, ""},
+		{"CONFLICTS are marked in the table", none, ""},
 		{"! [rejected]        main -> main (fetch first)", summary, "git"},
 		{"! [remote rejected] main -> main (hook declined)", summary, "git"},
-		{"! [new branch]      main -> main", nothing, ""},
+		{"! [new branch]      main -> main", none, ""},
 		{"ERROR tests/test_cart.py::test_total - KeyError", summary, "pytest"},
-		{"ERROR of measurement is below 2%", nothing, ""},
+		{"ERROR of measurement is below 2%", none, ""},
 		{"ELIFECYCLE  Command failed with exit code 1.", summary, "pnpm"},
 		{"ERR_PNPM_NO_SCRIPT  Missing script: build", summary, "pnpm"},
 		{"make: *** [all] Error 2", summary, "make"},
 		{"make[2]: *** [Makefile:3: all] Error 1", summary, "make"},
 		{"gmake: *** No rule to make target 'demo'.  Stop.", summary, "make"},
-		{"make: Nothing to be done for 'all'.", nothing, ""},
-		{"mark: *** three stars", nothing, ""},
+		{"make: Nothing to be done for 'all'.", none, ""},
+		{"mark: *** three stars", none, ""},
 		{"--- FAIL: TestTotal (0.00s)", summary, "go-test"},
-		{"--- PASS: TestTotal (0.00s)", nothing, ""},
-		{"--- FAILS: 0", nothing, ""},
+		{"--- PASS: TestTotal (0.00s)", none, ""},
+		{"--- FAILS: 0", none, ""},
 		{"FAIL", summary, "test-fail"},
 		{"FAILED", summary, "test-fail"},
 		{"FAIL\tshop/cart\t0.004s", summary, "test-fail"},
 		{"FAIL: test_total (tests.Cart)", summary, "test-fail"},
 		{"FAIL  cart/total", summary, "test-fail"},
 		{"FAIL src/cart.test.ts", summary, "test-fail"},
-		{"FAIL fast is on", nothing, ""},
-		{"FAILOVER took 3 s", nothing, ""},
+		{"FAIL fast is on", none, ""},
+		{"FAILOVER took 3 s", none, ""},
 		{"FAILED (failures=1)", summary, "test-fail"},
 		{"FAILED tests/test_cart.py::test_total - assert 3 == 4", summary, "test-fail"},
-		{"FAILED uploads: 0", nothing, ""},
+		{"FAILED uploads: 0", none, ""},
 		{"FAILURE: Build failed with an exception.", summary, "test-fail"},
 		{"Tests:       1 failed, 8 passed, 9 total", summary, "jest"},
 		{"Tests:       10 failed, 9 total", summary, "jest"},
-		{"Tests:       0 failed, 9 total", nothing, ""},
+		{"Tests:       0 failed, 9 total", none, ""},
 		{"Test Suites: 2 failed, 3 total", summary, "jest"},
 		{"Test Files  1 failed | 2 passed (3)", summary, "jest"},
-		{"Trials: 2 failed, 3 total", nothing, ""},
+		{"Trials: 2 failed, 3 total", none, ""},
 		{"test result: FAILED. 1 passed; 1 failed; 0 ignored", summary, "cargo-test"},
 		{"tests finished: 2 failed", summary, "test-fail"},
 		{"tests finished: 1 exceptions", summary, "test-fail"},
-		{"tests finished: 0 failed, 0 exceptions", nothing, ""},
+		{"tests finished: 0 failed, 0 exceptions", none, ""},
 		{"==== 1 failed, 21 passed in 3.20s ====", summary, "pytest"},
 		{"==== 2 errors in 0.10s ====", summary, "pytest"},
-		{"==== 0 failed, 0 errors in 0.10s ====", nothing, ""},
-		{"==== 3 failed ====", nothing, ""},
-		{"==== 3 failed in sequence", nothing, ""},
+		{"==== 0 failed, 0 errors in 0.10s ====", none, ""},
+		{"==== 3 failed ====", none, ""},
+		{"==== 3 failed in sequence", none, ""},
 		{"BUILD FAILED in 3s", summary, "build"},
 		{"BUILD FAILURE", summary, "build"},
-		{"BUILD FAILOVER", nothing, ""},
+		{"BUILD FAILOVER", none, ""},
 		{"panic: runtime error: index out of range [3]", summary, "crash"},
-		{"panic room: locked", nothing, ""},
+		{"panic room: locked", none, ""},
 		{"Segmentation fault (core dumped)", summary, "crash"},
 		{"Aborted (core dumped)", summary, "crash"},
 		{"Killed", summary, "crash"},
-		{"Killed 3 processes", nothing, ""},
+		{"Killed 3 processes", none, ""},
 		{"fatal: not a git repository", reported, "fatal"},
 		{"fatal error: all goroutines are asleep - deadlock!", reported, "fatal"},
-		{"fatal flaws: none", nothing, ""},
+		{"fatal flaws: none", none, ""},
 		{"error TS2322: Type 'x' is not assignable", summary, "tsc"},
 		{"src/cart.ts(12,9): error TS2322: Type", summary, "tsc"},
 		{"src/cart.ts:12:9 - error TS2322: Type", summary, "tsc"},
-		{"what error TS2322 means", nothing, ""},
+		{"what error TS2322 means", none, ""},
 		{"error[E0425]: cannot find value `total`", summary, "cargo"},
 		{"error: could not compile `shop` (bin)", summary, "cargo"},
 		{"cart.c:7:12: error: 'total' undeclared", summary, "compiler"},
 		{"cart.c:1:10: fatal error: cart.h: gone", summary, "compiler"},
 		{"Cart.cs(3,4): error CS0103: The name", summary, "compiler"},
-		{"in the chapter on 3: error: is explained", nothing, ""},
-		{"cart: error: unread", nothing, ""},
+		{"in the chapter on 3: error: is explained", none, ""},
+		{"cart: error: unread", none, ""},
 		{"error Command failed with exit code 1.", summary, "script"},
 		{`error: script "build" exited with code 1`, summary, "script"},
 		{"error: Recipe `build` failed on line 3", summary, "script"},
 		{"Error response from daemon: no such container", summary, "command"},
 		{"error: failed to push some refs to 'example.org'", summary, "command"},
 		{"Found 3 errors in 2 files", summary, "linter"},
-		{"Found errors in earlier drafts", nothing, ""},
+		{"Found errors in earlier drafts", none, ""},
 		{"✖ 2 problems (1 error, 1 warning)", summary, "eslint"},
-		{"✖ 2 problems (0 errors, 2 warnings)", nothing, ""},
+		{"✖ 2 problems (0 errors, 2 warnings)", none, ""},
 		{"[ERROR] BUILD of module cart", summary, "maven"},
 		{"[ERROR] COMPILATION ERROR :", summary, "maven"},
 		{"[ERROR] Failed to execute goal on project shop", summary, "maven"},
 		{"[ERROR] Re-run with -X", reported, "error-line"},
 		{"==17==ERROR: AddressSanitizer: heap-use-after-free", summary, "sanitizer"},
-		{"==17==HINT: no ERROR: here", nothing, ""},
+		{"==17==HINT: no ERROR: here", none, ""},
 		{"error: boom", reported, "error-line"},
 		{"ERROR - boom", reported, "error-line"},
 		{"Error! boom", reported, "error-line"},
 		{"error. boom", reported, "error-line"},
 		{"error (3) boom", reported, "error-line"},
 		{"error [3] boom", reported, "error-line"},
-		{"errors are counted below", nothing, ""},
-		{"an error: boom", nothing, ""},
+		{"errors are counted below", none, ""},
+		{"an error: boom", none, ""},
 		{"ValueError: boom", reported, "exception"},
 		{"shop.cart.NoSuchThingError: gone", reported, "exception"},
 		{"java.lang.IllegalStateException: closed", reported, "exception"},
 		{"TypeError [ERR_INVALID]: gone", reported, "exception"},
 		{"werkzeug.NotFound: 404", reported, "exception"},
 		{"KeyboardInterrupt", reported, "exception"},
-		{"valueError: lower case", nothing, ""},
-		{"ValueError is documented", nothing, ""},
-		{"a ValueError: in prose", nothing, ""},
-		{"_ValueError: private", nothing, ""},
+		{"valueError: lower case", none, ""},
+		{"ValueError is documented", none, ""},
+		{"a ValueError: in prose", none, ""},
+		{"_ValueError: private", none, ""},
 		{"ls: cannot access 'x': No such file or directory", reported, "shell"},
 		{"bash: cartctl: command not found", reported, "shell"},
 		{"mkdir: build: Permission denied", reported, "shell"},
-		{"grep: write error: Broken pipe", nothing, ""},
-		{"note: no such luck", nothing, ""},
+		{"grep: write error: Broken pipe", none, ""},
+		{"note: no such luck", none, ""},
 		{"3 failing", summary, "mocha"},
-		{"0 failing", nothing, ""},
-		{"failing", nothing, ""},
+		{"0 failing", none, ""},
+		{"failing", none, ""},
 		{"husky - pre-commit hook failed (add --no-verify)", summary, "command"},
 		{"husky - pre-commit script exited with code 1", summary, "command"},
-		{"husky - installed", nothing, ""},
+		{"husky - installed", none, ""},
 		{"shop/cart [build failed]", summary, "go-build"},
 		{"shop/cart [setup failed]", summary, "go-build"},
-		{"shop/cart [no test files]", nothing, ""},
+		{"shop/cart [no test files]", none, ""},
 		{"./main.go:12:5: undefined: total", reported, "go-build"},
-		{"./main.go:12: no column", nothing, ""},
-		{"see main.go:12:5: it is there", nothing, ""},
+		{"./main.go:12: no column", none, ""},
+		{"see main.go:12:5: it is there", none, ""},
 		{"exit status 2", reported, "go-run"},
-		{"exit status 0", nothing, ""},
-		{"exit status of the child was 2", nothing, ""},
+		{"exit status 0", none, ""},
+		{"exit status of the child was 2", none, ""},
 		{"Uncaught ReferenceError: x", reported, "exception"},
 		{"Unhandled rejection", reported, "exception"},
 		{"thread 'main' panicked at src/main.rs:3:5:", reported, "exception"},
-		{"thread 'main' started", nothing, ""},
+		{"thread 'main' started", none, ""},
 		{"Caused by: java.io.IOException: gone", reported, "exception"},
 	} {
 		const after = "\nstep 3\nstep 4\nstep 5\nstep 6\nstep 7"
 		for place, text := range map[string]string{
-			"last":          "step 1\nstep 2\n" + c.line,
-			"in the middle": "step 1\n" + c.line + after,
-			"all went well": "step 1\n" + c.line + after + "\nAll tests passed",
+			"last":             "step 1\nstep 2\n" + c.line,
+			"in the middle":    "step 1\n" + c.line + after,
+			"before a success": "step 1\n" + c.line + after + "\nAll tests passed",
 		} {
-			bad := c.proof == summary && place != "all went well" || c.proof == reported && place == "last"
-			got := detect.Classify("bash", program, text, 0)
+			bad := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "last"
+			got := detect.Classify("bash", pipedArgs, text, 0)
 			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
-				t.Errorf("%s, %s: %s by %q, want an error: %t", c.line, place, got.Outcome, got.Rule, bad)
+				t.Errorf("%q, %s: got the outcome %s by %q, want an error: %t, by text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
 			}
 		}
 	}
@@ -213,69 +213,68 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		"12 of what was asked for in the list is what passed": false,
 	} {
 		text := "step 1\nerror: boom\nstep 2\n" + line
-		got := detect.Classify("bash", program, text, 0)
+		got := detect.Classify("bash", pipedArgs, text, 0)
 		if (got.Outcome == detect.OK) != well {
-			t.Errorf("%q: %s by %q, want ok: %t", line, got.Outcome, got.Rule, well)
+			t.Errorf("an error before %q is %s by %q, want ok: %t", line, got.Outcome, got.Rule, well)
 		}
-		if sure := detect.Classify("bash", program, "step 1\n"+line, 0).Sure; sure != well {
-			t.Errorf("%q: Sure is %v, want %v", line, sure, well)
+		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).Sure; sure != well {
+			t.Errorf("the judgement on the last line %q has Sure %v, want %v", line, sure, well)
 		}
 	}
 }
 
-// An exception at the end of the output ended the program; an exception followed by much output was
-// caught.
+// An exception at the end of the output is a failure. An exception followed by more than three lines is not.
 func TestTracebackAtTheEndIsFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, c := range map[string]struct {
 		text string
 		bad  bool
 	}{
-		"it ends the output":   {"step 1\n" + trace, true},
-		"three lines follow":   {"step 1\n" + trace + "\na\nb\nc", true},
-		"four lines follow":    {"step 1\n" + trace + "\na\nb\nc\nd", false},
-		"the last one ends it": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
-		"it is cut off": {
+		"no line follows":         {"step 1\n" + trace, true},
+		"three lines follow":      {"step 1\n" + trace + "\na\nb\nc", true},
+		"four lines follow":       {"step 1\n" + trace + "\na\nb\nc\nd", false},
+		"a second one at the end": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
+		"a traceback without its end": {
 			"step 1\nTraceback (most recent call last):\n  File \"a.py\", line 3", true,
 		},
-		"node died":             {"step 1\nstack\nstack\n\nNode.js v22.3.0", true},
-		"node tells of itself":  {"step 1\nNode.js versions that are supported: 20, 22", false},
-		"node died long before": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
+		"node ended":                   {"step 1\nstack\nstack\n\nNode.js v22.3.0", true},
+		"node is mentioned":            {"step 1\nNode.js versions that are supported: 20, 22", false},
+		"node ended before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
-		if got := detect.Classify("bash", program, c.text, 0); (got.Outcome == detect.Error) != c.bad {
+		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
 			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
 
-// Printed source code says nothing about the program.
+// An error line in printed source code or a diff is no failure.
 func TestPrintedSourceIsNotEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		bad  bool
 	}{
-		"a diff":            {"diff --git a/x b/x\n-a\n+b\nerror: boom", false},
-		"a hunk":            {"@@ -1 +1 @@\n-a\n+b\nerror: boom", false},
-		"numbered by cat":   {"1\ta\n2\tb\n3\tc\nerror: boom", false},
-		"numbered by grep":  {"1:a\n2-b\n3:c\nerror: boom", false},
-		"numbered by arrow": {"1→a\n2→b\n3→c\nerror: boom", false},
-		"half of it is":     {"1:a\n2:b\nc\nerror: boom", true},
-		"two lines":         {"1:a\nerror: boom", true},
-		"plain":             {"a\nb\nc\nerror: boom", true},
+		"a diff":                      {"diff --git a/x b/x\n-a\n+b\nerror: boom", false},
+		"a hunk":                      {"@@ -1 +1 @@\n-a\n+b\nerror: boom", false},
+		"numbered by cat":             {"1\ta\n2\tb\n3\tc\nerror: boom", false},
+		"numbered by grep":            {"1:a\n2-b\n3:c\nerror: boom", false},
+		"numbered by arrow":           {"1→a\n2→b\n3→c\nerror: boom", false},
+		"two of three lines numbered": {"1:a\n2:b\nc\nerror: boom", true},
+		"one line numbered":           {"1:a\nerror: boom", true},
+		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
-		if got := detect.Classify("bash", program, c.text, 0); (got.Outcome == detect.Error) != c.bad {
+		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
 			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
 
-// Complaints of the shell are a failure if they are half of the output.
+// Error lines of the shell are a failure if they are at least half of the output.
 func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
-	const complaint = "ls: cannot access 'x': No such file or directory\n"
+	const shellError = "ls: cannot access 'x': No such file or directory\n"
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
-		text := "step 1\n" + strings.Repeat(complaint, n) + strings.Repeat("step\n", 5)
-		if got := detect.Classify("bash", program, text, 0); (got.Outcome == detect.Error) != bad {
-			t.Errorf("%d complaints and 6 other lines: %s by %q, want an error: %t", n, got.Outcome, got.Rule, bad)
+		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
+		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != bad {
+			t.Errorf("%d error lines of the shell and 6 other lines: got the outcome %s by %q, want an error: %t", n, got.Outcome, got.Rule, bad)
 		}
 	}
 }
@@ -293,13 +292,12 @@ func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
 		"Collecting\nrequests timed out twice":                             "",
 	} {
 		if got := detect.Classify("bash", `{"command":"./release.sh"}`, text, 0); got.Rule != rule {
-			t.Errorf("%q: %s by %q, want %q", text, got.Outcome, got.Rule, rule)
+			t.Errorf("%q: got the outcome %s and the rule %q, want the rule %q", text, got.Outcome, got.Rule, rule)
 		}
 	}
 }
 
-// Failures in the words of common programs, without an exit code; and the same words in a file or
-// before a success.
+// Failure messages of common programs are errors without an exit code. The same words in a file are not.
 func TestFailureWordsOfCommonPrograms(t *testing.T) {
 	for _, c := range []struct {
 		line, out string
@@ -346,7 +344,7 @@ func TestFailureWordsOfCommonPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := detect.Classify("bash", string(args), c.out, 0); got.Outcome != c.want {
-			t.Errorf("%s: got %v, want %s", c.line, got, c.want)
+			t.Errorf("%s: got the judgement %+v, want outcome %s", c.line, got, c.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// each calls see with each command of a file of outputs.
+// each calls see for each command of a file of outputs, and returns the number of commands.
 func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
@@ -44,12 +44,12 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 	return n
 }
 
-// A success is no failure, however often its output mentions failures.
+// The output of a successful command is no failure, although the output mentions failures.
 func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
-				t.Errorf("%s %s: error by %q, want no error\n%s", command, frame, j.Rule, text)
+				t.Errorf("%s with the frame %q is an error by %q, want no error\n%s", command, frame, j.Rule, text)
 			}
 		}
 	})
@@ -58,11 +58,11 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	}
 }
 
-// Failures in the words of programs are failures without an exit code.
+// The output of a failed command is a failure also without an exit code.
 func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got Outcome %s, text %s, want Outcome = %q", command, j.Outcome, text, detect.Error)
+			t.Errorf("%s is %s by %q, want %s\n%s", command, j.Outcome, j.Rule, detect.Error, text)
 		}
 	})
 	if n < 120 {
@@ -70,7 +70,7 @@ func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	}
 }
 
-// Answers of tools are judged by their words for a failure.
+// Answers of custom tools have the outcome of testdata/tools.tsv.
 func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
@@ -83,7 +83,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
-			t.Errorf("%s: %s by %q, wanted %s\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
+			t.Errorf("%s: got the outcome %s by %q, want %s\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
 		}
 		n++
 	}
@@ -112,7 +112,7 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			args = jsonArgs("q", "rows")
 		}
 		if j := detect.Classify(tool, args, text, 0); string(j.Outcome) != outcome {
-			t.Errorf("%s %s: %s by %q, want %s\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
+			t.Errorf("%s %s: got the outcome %s by %q, want %s\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
 		}
 		n++
 	}

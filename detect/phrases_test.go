@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// answered and offered are texts of an agent before the turn of a person.
+// Texts of an agent before the turn of a person.
 const (
 	answered = "Done. The cart now sums the items."
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// readingOf returns, as text, what the rules of a class find in a text.
+// readingOf returns, as text, the result of the rules that read the phrases of a class, for the text of a test case.
 func readingOf(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -107,13 +107,13 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
-		return knows(p, class, phrase, text)
+		return callReadingOf(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// knows returns, as text, what the rules find in the call, the command, the fields or the arguments of a test case.
-func knows(p *phrases, class, phrase, text string) string {
+// callReadingOf is readingOf for classes whose test case is a call, a command, fields or arguments.
+func callReadingOf(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
 		return fmt.Sprint(c.purpose, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
@@ -162,11 +162,12 @@ func TestEachPhraseChangesItsCase(t *testing.T) {
 		t.Fatalf("the list has %d phrases, want at least 2000: %v", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
-		t.Errorf("got %s, want no needless phrase", fault)
+		t.Error(fault)
 	}
 }
 
-// unneededPhrases returns the phrases that no case needs.
+// unneededPhrases returns a message for each phrase without which the result for the test case of the phrase is the
+// same.
 func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
@@ -180,7 +181,7 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	return faults
 }
 
-// without returns the phrases without the ith line.
+// without returns the compiled phrases without line i of the list.
 func without(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
 	if len(all.lists[class]) == 0 { // compiled by another function
@@ -202,7 +203,8 @@ func without(all *phrases, list []listLine, i int) *phrases {
 	return &less
 }
 
-// unneededPhrases finds a phrase that another phrase makes needless, and a phrase that is never reached.
+// unneededPhrases finds two phrases of which each covers the test case of the other, and a phrase whose test case
+// another phrase decides.
 func TestNeedlessPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
@@ -211,11 +213,11 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf(`got %q, want three phrases, the third of line 3`, got)
+		t.Errorf("got the unneeded phrases %q, want three, the third of line 3", got)
 	}
 }
 
-func TestPhraseListIsParsed(t *testing.T) {
+func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
 			t.Errorf("%q was accepted, want an error", text)
@@ -227,7 +229,7 @@ func TestPhraseListIsParsed(t *testing.T) {
 	}
 }
 
-// BenchmarkReadTurn reads a short and a long turn without an opinion.
+// BenchmarkReadTurn reads a short and a long turn of a person.
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",

@@ -18,17 +18,17 @@ func readIDs(text string) (ids []string, err error) {
 	return ids, err
 }
 
-// transcriptLine is a whole transcript on one line.
+// transcriptLine returns a valid transcript on one line.
 func transcriptLine(id string) string {
 	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
 }
 
-// A line that is no JSON is skipped, and the report names its number.
+// A line without a valid transcript is skipped, and the error names the line.
 func TestReadSkipsBadLines(t *testing.T) {
-	whole := transcriptLine("x")
+	valid := transcriptLine("x")
 	for _, bad := range []string{
-		"not json", whole[:len(whole)/2], `{"id":"x","messages":[`, `{"id":"x","messages":[{"role":"user","content":"x"},`,
-		`{"id":"x",}`, whole + "garbage", whole + ",", `{'id': 'x'}`, "]", "}", "[", "[INFO] a log line", `"text"`, "3", "null",
+		"not json", valid[:len(valid)/2], `{"id":"x","messages":[`, `{"id":"x","messages":[{"role":"user","content":"x"},`,
+		`{"id":"x",}`, valid + "garbage", valid + ",", `{'id': 'x'}`, "]", "}", "[", "[INFO] a log line", `"text"`, "3", "null",
 		`{"id":"x","messages":[{"role":"user","content":"` + strings.Repeat("long ", 100_000),
 		`{"id":"x"}`, `{}`, `[{"role":"user","content":"a"},{"role":"assi`, "\x00\x01", "// comment",
 	} {
@@ -49,7 +49,7 @@ func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
 	cut := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)
 	if !slices.Equal(ids, []string{"a"}) {
-		t.Errorf("transcripts %v, want a", ids)
+		t.Errorf("got the transcripts %v, want a", ids)
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
@@ -58,13 +58,13 @@ func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
 	}
 }
 
-// JSON that spans lines, several values on a line, and arrays are read whole.
-func TestReadForms(t *testing.T) {
+// Read reads JSON that spans lines, several values on a line, arrays, and lists of messages.
+func TestReadAcceptsEveryForm(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
-	spread := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
+	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
 	for _, text := range []string{
-		a + b, a + " " + b, a + "\n" + b, spread.Replace(a) + "\n" + spread.Replace(b), "[" + a + "," + b + "]",
-		"[\n" + a + ",\n" + b + "\n]\n", "[\n  " + spread.Replace(a) + "\n,\n" + spread.Replace(b) + "]", a + "\n[" + b + "]\n",
+		a + b, a + " " + b, a + "\n" + b, multiline.Replace(a) + "\n" + multiline.Replace(b), "[" + a + "," + b + "]",
+		"[\n" + a + ",\n" + b + "\n]\n", "[\n  " + multiline.Replace(a) + "\n,\n" + multiline.Replace(b) + "]", a + "\n[" + b + "]\n",
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
@@ -91,13 +91,13 @@ func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("a list of messages with a broken one: %d transcripts, error %v; want none and a fault", len(ids), err)
+		t.Errorf("a list with a broken message: %d transcripts, error %v; want none and a fault", len(ids), err)
 	}
 }
 
-// UTF-16, the form of a shell's redirection on Windows, gets an error with the remedy.
+// For UTF-16, which the redirection of a Windows shell writes, the error advises UTF-8.
 func TestReadRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
-		t.Errorf("error %v, want the advice to save as UTF-8", err)
+		t.Errorf("got the error %v, want \"save it as UTF-8\" in it", err)
 	}
 }

@@ -11,13 +11,15 @@ import (
 	"precept/internal/wire"
 )
 
+// resultCase is a result of a tool with its judgement. flag is the flag of the wire: 1 error, -1 no error, 0 none.
 type resultCase struct {
 	name, tool, args, text string
 	flag                   int8
 	want                   detect.Outcome
-	rule                   string // prefix; "" any
+	rule                   string // prefix of the rule; "" accepts any rule
 }
 
+// runResults compares the judgements on results with the expected outcomes and rules.
 func runResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
@@ -30,10 +32,11 @@ func runResults(t *testing.T, cases []resultCase) {
 	}
 }
 
-const sh = `{"command":"./deploy.sh staging"}`
+// deployArgs are the arguments of a shell call.
+const deployArgs = `{"command":"./deploy.sh staging"}`
 
-// Forms in which known agents report the end of a command.
-func TestExitCodeFormsOfAgentsAreParsed(t *testing.T) {
+// The results of commands in known agents, with and without an exit code.
+func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"codex fails", "exec_command", `{"cmd":"./deploy.sh"}`,
@@ -50,38 +53,38 @@ func TestExitCodeFormsOfAgentsAreParsed(t *testing.T) {
 			"Chunk ID: 0a1b2c\nWall time: 10.0 seconds\nProcess running with session ID 7120\nOutput:\nlistening\n",
 			0, detect.Pending, "pending:",
 		},
-		{"claude fails", "Bash", sh, "Exit code 2\nno such stage", 1, detect.Error, "exit-code"},
-		{"claude works", "Bash", sh, "deployed", -1, detect.OK, ""},
+		{"claude fails", "Bash", deployArgs, "Exit code 2\nno such stage", 1, detect.Error, "exit-code"},
+		{"claude works", "Bash", deployArgs, "deployed", -1, detect.OK, ""},
 		{
-			"claude background", "Bash", sh, "Command running in background with ID: b7f2", -1,
+			"claude background", "Bash", deployArgs, "Command running in background with ID: b7f2", -1,
 			detect.Pending, "",
 		},
-		{"opencode says nothing", "bash", sh, "deployed", 0, detect.OK, ""},
+		{"opencode without an exit code", "bash", deployArgs, "deployed", 0, detect.OK, ""},
 		{
-			"opencode timeout", "bash", sh,
+			"opencode timeout", "bash", deployArgs,
 			"starting\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 2000 ms\n</shell_metadata>",
 			0, detect.Error, "text:timeout",
 		},
 		{
-			"qwen fails", "run_shell_command", sh,
+			"qwen fails", "run_shell_command", deployArgs,
 			"Command: ./deploy.sh staging\nDirectory: (root)\nOutput: no such stage\nError: (none)\nExit Code: 2\nSignal: (none)\nProcess Group PGID: (none)",
 			0, detect.Error, "exit-code",
 		},
 		{
-			"qwen works, Error: (none)", "run_shell_command", sh,
+			"qwen works, with Error: (none)", "run_shell_command", deployArgs,
 			"Command: ./deploy.sh staging\nDirectory: (root)\nOutput: deployed\nError: (none)\nExit Code: 0\nSignal: (none)\nProcess Group PGID: (none)",
 			0, detect.OK, "exit-code",
 		},
 		{
-			"pi fails", "bash", sh, "no such stage\n\nCommand exited with code 2", 0, detect.Error,
+			"pi fails", "bash", deployArgs, "no such stage\n\nCommand exited with code 2", 0, detect.Error,
 			"exit-code",
 		},
 		{
-			"pi fails in silence", "bash", sh, "(no output)\n\nCommand exited with code 1", 0,
+			"pi fails without output", "bash", deployArgs, "(no output)\n\nCommand exited with code 1", 0,
 			detect.Error, "exit-code",
 		},
 		{
-			"pi timeout", "bash", sh, "uploading\n\nCommand timed out after 30 seconds", 0,
+			"pi timeout", "bash", deployArgs, "uploading\n\nCommand timed out after 30 seconds", 0,
 			detect.Error, "text:timeout",
 		},
 		{
@@ -103,47 +106,47 @@ func TestExitCodeFormsOfAgentsAreParsed(t *testing.T) {
 			"deployed\n<shellId: 4 completed with exit code 0>", 0, detect.OK, "exit-code",
 		},
 		{
-			"continue fails", "Bash", sh,
+			"continue fails", "Bash", deployArgs,
 			"Error executing tool Bash: Error (exit code 2): no such stage", 0, detect.Error,
 			"exit-code",
 		},
-		{"continue is silent", "Bash", sh, "", 0, detect.OK, ""},
+		{"continue without output", "Bash", deployArgs, "", 0, detect.OK, ""},
 		{
-			"sdk app", "shell", sh, `{"stdout":"","stderr":"no such stage\n","exit_code":2}`, 0,
+			"sdk app fails", "shell", deployArgs, `{"stdout":"","stderr":"no such stage\n","exit_code":2}`, 0,
 			detect.Error, "exit-code",
 		},
 		{
-			"sdk app works", "shell", sh, `{"stdout":"deployed\n","stderr":"","exit_code":0}`, 0,
+			"sdk app works", "shell", deployArgs, `{"stdout":"deployed\n","stderr":"","exit_code":0}`, 0,
 			detect.OK, "exit-code",
 		},
 		{
-			"older codex", "shell", `{"command":["bash","-lc","./deploy.sh"]}`,
+			"older codex fails", "shell", `{"command":["bash","-lc","./deploy.sh"]}`,
 			`{"output":"no such stage\n","metadata":{"exit_code":2,"duration_seconds":0.1}}`, 0,
 			detect.Error, "exit-code",
 		},
 		{
-			"code runner", "run_code", `{"code":"print(1)"}`,
+			"code runner fails", "run_code", `{"code":"print(1)"}`,
 			"exitcode: 1 (execution failed)\nCode output: boom", 0, detect.Error, "exit-code",
 		},
 		{
-			"mini-swe", "bash", sh,
+			"mini-swe fails", "bash", deployArgs,
 			"<returncode>2</returncode>\n<output>\nno such stage\n</output>", 0, detect.Error,
 			"exit-code",
 		},
 		{
-			"openhands", "execute_bash", sh,
+			"openhands fails", "execute_bash", deployArgs,
 			"no such stage\n[Python interpreter: /usr/bin/python3]\n[The command completed with exit code 2.]",
 			0, detect.Error, "exit-code",
 		},
 		{
-			"swe-agent prompt", "bash", `{"command":"cat notes.txt"}`,
+			"swe-agent fails, with a prompt", "bash", `{"command":"cat notes.txt"}`,
 			"cat: notes.txt: No such file or directory\n(Open file: )\n(Current directory: /srv/app)\nbash-$",
 			0, detect.Error, "text:",
 		},
 	})
 }
 
-// Answers of harnesses to calls that cannot run.
+// Results that harnesses give to calls with invalid arguments or an unknown tool.
 func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -188,15 +191,17 @@ func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	})
 }
 
-func TestErrorFlagOverridesTheText(t *testing.T) {
+// The error flag makes the result of a lookup an error. The flag for no error decides about a read file, but not about
+// a command in a pipe.
+func TestErrorFlagAndText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("a result with the error flag is %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("a result without the error flag is %+v, want ok", got)
+		t.Errorf("a read file with the flag for no error is %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("a result behind a pipe is %+v, want an error by its text", got)
+		t.Errorf("an npm error behind a pipe, without the error flag, is %+v, want an error", got)
 	}
 }
 
@@ -205,7 +210,7 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.SampledFrom(tools).Draw(t, "tool")
-		args := rapid.OneOf(rapid.Just(sh), rapid.String(), rapid.Just(`{"path":"a"}`)).Draw(t, "args")
+		args := rapid.OneOf(rapid.Just(deployArgs), rapid.String(), rapid.Just(`{"path":"a"}`)).Draw(t, "args")
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[\[{'"a:, }\]\\n]{0,60}`), rapid.StringMatching(`(Error|error TS1|Exit code|FAIL)[: ]{0,2}[a-z0-9 \n]{0,40}`)).Draw(t, "text")
 		flag := rapid.Int8Range(-1, 1).Draw(t, "flag")
 		v := detect.Classify(tool, args, text, flag)
@@ -215,21 +220,21 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 			t.Fatalf("the outcome is %q, want one of the four outcomes", v.Outcome)
 		}
 		if (v.Outcome == detect.Refusal) != (v.By != detect.NoRefuser) {
-			t.Fatalf("refusal without refuser or the reverse: %+v", v)
+			t.Fatalf("got the outcome %q and the refuser %q, want a refuser if and only if the outcome is a refusal", v.Outcome, v.By)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
-			t.Fatal("two calls of Classify differ, want equal results")
+			t.Fatal("two calls of Classify give different judgements, want equal judgements")
 		}
 	})
 }
 
 func FuzzClassify(f *testing.F) {
-	f.Add("bash", sh, "Exit code 3\nboom", int8(1))
+	f.Add("bash", deployArgs, "Exit code 3\nboom", int8(1))
 	f.Add("x", "{}", `{"error": "", "response": "{'a': [1, {'b': None}]}"}`, int8(0))
 	f.Add("run_code", `{"code":"x"}`, "exitcode: 0 (execution succeeded)\nCode output: \x1b[31mE", int8(-1))
 	f.Add("bash", `{"command":"a <<EOF\n|&;'"}`, "<returncode>9</returncode><output>", int8(0))
 	for _, text := range frames() {
-		f.Add("bash", sh, text, int8(0))
+		f.Add("bash", deployArgs, text, int8(0))
 	}
 	f.Fuzz(func(t *testing.T, tool, args, text string, flag int8) {
 		v := detect.Classify(tool, args, text, flag)
@@ -251,7 +256,7 @@ func BenchmarkClassify8K(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if v := detect.Classify("bash", sh, text, 0); v.Outcome != detect.OK {
+		if v := detect.Classify("bash", deployArgs, text, 0); v.Outcome != detect.OK {
 			b.Fatalf("got %+v, want Outcome = %q", v, detect.OK)
 		}
 	}
@@ -269,8 +274,8 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// Failed names the errors among the new results by their place. The result of an earlier turn, which
-// the request repeats, is not judged again.
+// Failed returns the number of new results and the indices of the errors among the new results. The result of an
+// earlier turn, which the request repeats, does not count.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	call := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
@@ -282,15 +287,15 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		results int
 		want    []int
 	}{
-		"no result":       {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
-		"no error":        {[]obj{result("c2", "done")}, 1, nil},
-		"one of three":    {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
-		"words behind it": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
+		"no result":           {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
+		"no error":            {[]obj{result("c2", "done")}, 1, nil},
+		"the second of three": {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
+		"a user turn behind":  {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
 	} {
 		msgs := append([]obj{{"role": "user", "content": "build"}, call("c1"), result("c1", failed), call("c2")}, k.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 		if results != k.results || !slices.Equal(got, k.want) {
-			t.Errorf("%s: %d results, errors %v; want %d, %v", name, results, got, k.results, k.want)
+			t.Errorf("%s: got %d new results with errors at %v; want %d new results with errors at %v", name, results, got, k.results, k.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The program of a call, or the name of the tool, shows what the call verifies.
+// The command of a call, or the name of the tool, decides whether the call is a test, a lint or a build run.
 func TestKindOfVerificationOfACall(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
@@ -34,7 +34,7 @@ func TestKindOfVerificationOfACall(t *testing.T) {
 		for _, command := range commands {
 			got, _, _ := detect.Verification("bash", mustJSON(t, obj{"command": command}), "ok")
 			if got != kind {
-				t.Errorf("%s verifies %q, want %q", command, got, kind)
+				t.Errorf("%s: got the kind of verification %q, want %q", command, got, kind)
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func TestKindOfVerificationOfACall(t *testing.T) {
 		"run_query": "", "test_results": "", "build_list": "",
 	} {
 		if got, _, _ := detect.Verification(tool, "{}", "ok"); got != kind {
-			t.Errorf("%s verifies %q, want %q", tool, got, kind)
+			t.Errorf("tool %s: got the kind of verification %q, want %q", tool, got, kind)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range same {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different sums, want one sum", pair[0], pair[1])
+			t.Errorf("%q and %q have different sums, want equal sums", pair[0], pair[1])
 		}
 	}
 	other := [][2]string{
@@ -86,13 +86,13 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range other {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have one sum, want two sums", pair[0], pair[1])
+			t.Errorf("%q and %q have equal sums, want different sums", pair[0], pair[1])
 		}
 	}
 }
 
-// The calls of one answer are found in a history with the same calls, in any spelling of the
-// arguments. A different value makes another call.
+// Each of the parallel calls of an answer is found in the history, with another order of keys, white space or
+// description. A call with a different value is another call.
 func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, again bool) string{
 		func(i int, again bool) string { // in another order, with other spaces and another description
@@ -134,7 +134,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	var r detect.Results
 	loops := r.Loops(req, nil, nil)
 	if len(loops) != 3*each {
-		t.Errorf("%d loops, want %d", len(loops), 3*each)
+		t.Errorf("got %d loops, want %d", len(loops), 3*each)
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
@@ -143,7 +143,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 }
 
-// Servers without ids get their answers in the order of the calls.
+// Results without call ids belong to the calls in their order.
 func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	made := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}
@@ -166,6 +166,6 @@ func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	}
 	want := "2tool_resultget_quote 3tool_resultget_order 5tool_resultget_quote 5loopget_quote 6tool_resultget_order 6loopget_order"
 	if strings.Join(got, " ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+		t.Errorf("got the findings %s\nwant %s", strings.Join(got, " "), want)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Properties that make two calls equal, and two results.
-func TestSameCall(t *testing.T) {
+// Two calls are equal if only white space, the order of keys or a description differs. Two results are equal if
+// only volatile parts differ.
+func TestSameCallAndSameResult(t *testing.T) {
 	for _, c := range []struct {
 		name, a, b string
 		same       bool
@@ -28,7 +29,7 @@ func TestSameCall(t *testing.T) {
 			`{"command":"make","description":"Build it again"}`, true,
 		},
 		{
-			"a description that is the work", `{"title":"x","description":"one"}`,
+			"a description without a command", `{"title":"x","description":"one"}`,
 			`{"title":"x","description":"two"}`, false,
 		},
 		{"numbers", `{"n":1}`, `{"n":1.0}`, false},
@@ -38,12 +39,12 @@ func TestSameCall(t *testing.T) {
 		{"escapes", `{"q":"a\u0026b"}`, `{"q":"a&b"}`, true},
 		{"not JSON", "*** Begin\n x", "*** Begin  x", true},
 		{"offset", `{"path":"a","offset":1}`, `{"path":"a","offset":2}`, false},
-		{"none", ``, `{}`, true},
+		{"no arguments", ``, `{}`, true},
 	} {
 		a := detect.CanonicalArgs(c.a)
 		b := detect.CanonicalArgs(c.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: %s and %s: equal: %v, want %v", c.name, a, b, !c.same, c.same)
+			t.Errorf("%s: the calls with %s and %s are equal: %v, want %v", c.name, a, b, !c.same, c.same)
 		}
 	}
 	for _, c := range []struct {
@@ -80,43 +81,43 @@ func TestSameCall(t *testing.T) {
 		},
 	} {
 		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
-			t.Errorf("%q and %q: equal: %v, want %v", c.a, c.b, !c.same, c.same)
+			t.Errorf("the results %q and %q are equal: %v, want %v", c.a, c.b, !c.same, c.same)
 		}
 	}
 }
 
-// The form of the API does not matter, nor the keeper of the history.
-func TestLoopIsFoundInEveryAPIForm(t *testing.T) {
+// A story has the same loops in every dialect, also where the provider keeps the history.
+func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := drawSessions(rt)
-		want := play(t, wire.Chat, story)
-		if got := play(t, wire.Messages, story); !slices.Equal(got, want) {
-			rt.Fatalf("messages have warnings at %v, want %v as chat", got, want)
+		story := drawStory(rt)
+		want := replay(t, wire.Chat, story)
+		if got := replay(t, wire.Messages, story); !slices.Equal(got, want) {
+			rt.Fatalf("Messages: got loops at the steps %v, want %v as in Chat", got, want)
 		}
-		if got := play(t, wire.Responses, story); !slices.Equal(got, want) {
-			rt.Fatalf("responses have warnings at %v, want %v as chat", got, want)
+		if got := replay(t, wire.Responses, story); !slices.Equal(got, want) {
+			rt.Fatalf("Responses: got loops at the steps %v, want %v as in Chat", got, want)
 		}
-		if got := playSince(t, story); !slices.Equal(got, want) {
-			rt.Fatalf("deltas have warnings at %v, want %v as whole histories", got, want)
+		if got := replayFromCheckpoints(t, story); !slices.Equal(got, want) {
+			rt.Fatalf("requests without their history: got loops at the steps %v, want %v as with the history", got, want)
 		}
 	})
 }
 
 func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
-	for _, state := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
-		loops, next := detect.LoopsSince(state, req, nil, nil)
+	for _, checkpoint := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
+		loops, next := detect.LoopsSince(checkpoint, req, nil, nil)
 		if len(loops) != 0 {
-			t.Errorf("%v: found the loops %v, want none", state, loops)
+			t.Errorf("checkpoint %v: got the loops %v, want none", checkpoint, loops)
 		}
 		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("a result without a known call is a loop: %v, want none", again)
+			t.Errorf("the repeated result without a known call has the loops %v, want none", again)
 		}
 	}
 }
 
-// The memory of the session holds the call of a result that is not in the list.
-func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
+// recall returns the call of a result whose call is not in the request.
+func TestLoopsRecallsCallsMissingFromTheRequest(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
 	}
@@ -145,18 +146,17 @@ func TestMemoryHoldsCallsMissingFromTheList(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
 	if got := new(detect.Results).Loops(req, nil, recall); len(got) != 1 {
-		t.Errorf("got %+v, want one loop of three", got)
+		t.Errorf("three equal failures: got the loops %+v, want one", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
-		t.Errorf("a loop that has a warning is reported again: %+v, want none", got)
+		t.Errorf("after a warning at call c2: got the loops %+v, want none", got)
 	}
 }
 
-// history200 returns a session of 200 turns without a repetition: every turn reads another part of
-// a file.
+// history200 returns the body of a request with 200 calls, each of which reads another part of a file.
 func history200(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
-	var story []drawnStep
+	var story []storyStep
 	for i := range 200 {
 		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), strings.Repeat("some source text of a file\n", 40)))
 	}
@@ -171,8 +171,8 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-// The words of a call are found at any place.
-func TestHoldsFindsWordsAnywhere(t *testing.T) {
+// Holds finds words at any place of the bytes, and only if all words are there.
+func TestHoldsFindsAllWordsAnywhere(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
 		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
@@ -189,7 +189,6 @@ func BenchmarkLoops200(b *testing.B) {
 		raw := history200(b, d)
 		b.Run(d.String(), func(b *testing.B) {
 			b.ReportAllocs()
-			var spent int64
 			for b.Loop() {
 				b.StopTimer()
 				req, err := wire.Parse(d, raw)
@@ -198,9 +197,8 @@ func BenchmarkLoops200(b *testing.B) {
 				}
 				b.StartTimer()
 				if l := new(detect.Results).Loops(req, nil, nil); len(l) != 0 {
-					b.Fatalf("got %+v, want an empty result", l)
+					b.Fatalf("got the loops %+v, want none", l)
 				}
-				spent++
 			}
 		})
 	}
@@ -221,7 +219,7 @@ func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 		"result": func(id, picture string) []any {
 			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}
 		},
-		"message behind it": func(id, picture string) []any {
+		"user message behind the result": func(id, picture string) []any {
 			return []any{
 				obj{"role": "tool", "tool_call_id": id, "content": "See below."},
 				obj{
@@ -232,25 +230,25 @@ func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 		},
 	}
 	for name, place := range places {
-		for _, still := range []bool{false, true} {
+		for _, samePicture := range []bool{false, true} {
 			msgs := []any{obj{"role": "user", "content": "go"}}
-			warnings := 0
+			loops := 0
 			for i := range 7 {
 				id, picture := fmt.Sprintf("c%d", i), "data:same"
-				if !still {
+				if !samePicture {
 					picture = fmt.Sprintf("data:%d", i)
 				}
 				msgs = append(msgs, obj{"role": "assistant", "tool_calls": []any{obj{"id": id, "type": "function", "function": obj{"name": "screenshot", "arguments": "{}"}}}})
 				msgs = append(msgs, place(id, picture)...)
-				warnings += len((*detect.Results)(nil).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil))
+				loops += len((*detect.Results)(nil).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil))
 			}
 			found, err := inspect(t, mustJSON(t, obj{"messages": msgs}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			read := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
-			if (warnings > 0) != still || read != still {
-				t.Errorf("%s, the same picture %v: %d warnings, in the transcript %v; want warnings only for the same picture", name, still, warnings, read)
+			inspected := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
+			if (loops > 0) != samePicture || inspected != samePicture {
+				t.Errorf("%s, same picture %v: Loops found %d loops, Inspect found any: %v; want loops only for the same picture", name, samePicture, loops, inspected)
 			}
 		}
 	}

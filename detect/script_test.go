@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ran returns the answer of codex to a program that ran commands.
+// ran returns the result of a script of codex that ran commands, with the results of the commands.
 func ran(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -17,11 +17,12 @@ func ran(results ...string) string {
 	return text
 }
 
+// result returns the result of one command in a script of codex.
 func result(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// The results of the commands decide about the program that ran the commands.
+// A script of codex fails if one of its commands fails.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {
@@ -29,48 +30,48 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 		want          detect.Outcome
 		code          int
 	}{
-		"failed": {
+		"its command failed": {
 			program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3,
 		},
-		"worked": {program, ran(result(0, "built\n")), detect.OK, 0},
-		"the second one failed": {
+		"its command succeeded": {program, ran(result(0, "built\n")), detect.OK, 0},
+		"the second command failed": {
 			program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2,
 		},
-		"the first one failed": {
+		"the first command failed": {
 			program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2,
 		},
-		"the program failed": {
+		"the script failed": {
 			program,
 			"Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined",
 			detect.Error, 1,
 		},
-		"text of its own":           {program, ran("all is well"), detect.OK, 0},
+		"text of the script":        {program, ran("all is well"), detect.OK, 0},
 		"JSON that is not a result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
-		"found nothing": {
+		"a search without a match": {
 			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")),
 			detect.OK, 0,
 		},
-		"a template": {
+		"a command in a template with a variable": {
 			"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")),
 			detect.Error, 1,
 		},
 	} {
 		got := detect.Classify("exec", c.program, c.text, 0)
 		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
-			t.Errorf("%s: got %+v, want outcome %q, and for %q the status %d", name, got, c.want, detect.Error, c.code)
+			t.Errorf("%s: got %+v, want the outcome %q and the code %d", name, got, c.want, c.code)
 		}
 	}
 }
 
-// The signature is made of the words of the command, without volatile parts.
-func TestScriptSignatureHasStableWords(t *testing.T) {
-	one := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
-	if one != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("the signature is %q, want %q", one, detect.Signature("error: no rule to make target demo"))
+// The frame of a script does not change the signature of the failure of its command.
+func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
+	framed := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
+	if framed != detect.Signature("error: no rule to make target demo") {
+		t.Errorf("the signature of the failure in a script is %q, want %q", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 
-// A program that fails alike is a loop, although the results are numbered and timed.
+// A script that fails twice in the same way is a loop, although the ids and times in the results differ.
 func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {

@@ -41,13 +41,13 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			},
 			"summary",
 		},
-		{"claude compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
+		{"claude compaction with tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
 			obj{"type": "text", "text": "go on"}, obj{
 				"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",
 			},
 		}}}}, "summary"},
 		{
-			"copilot compaction keeps its tools",
+			"copilot compaction with tools",
 			obj{
 				"tools": tools,
 				"messages": []any{
@@ -61,7 +61,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"summary",
 		},
 		{
-			"a person's summary keeps its lessons",
+			"a person asks for a summary",
 			obj{
 				"tools": tools,
 				"messages": []any{
@@ -71,7 +71,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 		{
-			"some app's title",
+			"title of an unknown app",
 			obj{
 				"messages": []any{
 					user("Create a short title for the following conversation: hello"),
@@ -80,7 +80,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title",
 		},
 		{
-			"some app's summary",
+			"summary of an unknown app",
 			obj{
 				"messages": []any{
 					obj{
@@ -93,7 +93,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"summary",
 		},
 		{
-			"goose's name for a session",
+			"goose session name",
 			obj{
 				"messages": []any{
 					obj{
@@ -108,7 +108,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title",
 		},
 		{
-			"crush's summary",
+			"crush summary",
 			obj{
 				"messages": []any{
 					obj{
@@ -121,7 +121,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"summary",
 		},
 		{
-			"OpenHands' condenser",
+			"OpenHands condenser",
 			obj{
 				"messages": []any{
 					user(
@@ -132,7 +132,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"summary",
 		},
 		{
-			"LangChain's summary",
+			"LangChain summary",
 			obj{
 				"messages": []any{
 					user(
@@ -143,7 +143,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"summary",
 		},
 		{
-			"aider's commit",
+			"aider commit message",
 			obj{
 				"messages": []any{
 					obj{
@@ -156,7 +156,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"commit",
 		},
 		{
-			"some editor's commit",
+			"commit message of an unknown editor",
 			obj{
 				"messages": []any{
 					obj{
@@ -169,11 +169,11 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"commit",
 		},
 		{
-			"a person's commit",
+			"a person asks for a commit message",
 			obj{"messages": []any{user("write a commit message for this diff")}},
 			"",
 		},
-		{"main", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},
+		{"a coding task", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},
 		{
 			"a task about titles",
 			obj{
@@ -192,7 +192,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 		},
 		{"plain chat", obj{"messages": []any{user("what is a title?")}}, ""},
 		{
-			"old compaction is history",
+			"a compaction earlier in the history",
 			obj{
 				"tools": tools,
 				"messages": []any{
@@ -205,15 +205,15 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 		},
 	} {
 		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got the kind of side request %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestWorksWithTools(t *testing.T) {
+func TestAgentsWorkWithToolsAndSDKsMayNot(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
-		if detect.WorksWithTools(product) != want {
-			t.Errorf("%q: want %v", product, want)
+		if got := detect.WorksWithTools(product); got != want {
+			t.Errorf("WorksWithTools(%q) = %v, want %v", product, got, want)
 		}
 	}
 }

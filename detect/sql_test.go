@@ -4,13 +4,13 @@ import "testing"
 
 // A statement of SQL in other letters, with a semicolon or other blanks is the same call. Another text in quotes
 // is another call.
-func TestSpellingOfSQL(t *testing.T) {
-	ask := func(statement string) drawnStep {
+func TestRespelledSQLIsTheSameCall(t *testing.T) {
+	ask := func(statement string) storyStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
 	for _, c := range []struct {
 		first, second string
-		loops         int
+		loops         int // expected number
 	}{
 		{"SELECT nmae FROM shops", "select nmae from shops;", 1},
 		{"SELECT nmae\nFROM shops", "SELECT nmae FROM shops", 1},
@@ -18,13 +18,13 @@ func TestSpellingOfSQL(t *testing.T) {
 		{"select nmae from shops", "select nmae from banks", 0},
 	} {
 		if got := loopsIn(t, ask(c.first), ask(c.second)); got != c.loops {
-			t.Errorf("%q and %q: %d warnings, want %d", c.first, c.second, got, c.loops)
+			t.Errorf("%q and %q: got %d loops, want %d", c.first, c.second, got, c.loops)
 		}
 	}
 }
 
-// The random parts of temporary names, the times in names of files, and seeds do not count.
-func TestRandomNamesInEqualResults(t *testing.T) {
+// The random parts of temporary names, the times in names of files, seeds and host ids do not make another result.
+func TestRandomNamesDoNotChangeAResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},
 		{"cannot open /tmp/pack-q81mz2/x", "cannot open /tmp/pack-p07ka9/x"},
@@ -33,11 +33,11 @@ func TestRandomNamesInEqualResults(t *testing.T) {
 		{"refused, host id: kx8", "refused, host id: pQ2"},
 	} {
 		if got := loopsIn(t, bash("./run", pair[0]+"\n\nCommand exited with code 1"), bash("./run", pair[1]+"\n\nCommand exited with code 1")); got != 1 {
-			t.Errorf("%q and %q: %d warnings, want 1", pair[0], pair[1], got)
+			t.Errorf("%q and %q: got %d loops, want 1", pair[0], pair[1], got)
 		}
 	}
 	differ := [2]string{"cannot open /tmp/alpha/x", "cannot open /tmp/gamma/x"}
 	if got := loopsIn(t, bash("./run", differ[0]+"\n\nCommand exited with code 1"), bash("./run", differ[1]+"\n\nCommand exited with code 1")); got != 0 {
-		t.Errorf("names of folders: %d warnings, want none", got)
+		t.Errorf("%q and %q: got %d loops, want none", differ[0], differ[1], got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// Ids, addresses and numbers of goroutines that change from run to run do not make another result.
+// Ids, addresses, ports, times and counts of attempts that change from run to run do not make another result.
 func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"goroutine 7 [running]:", "goroutine 12 [running]:"},
@@ -32,7 +32,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"object at 0x7f8a3c0", "object at 0x7f8b990"},
 	} {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different sums, want one sum", pair[0], pair[1])
+			t.Errorf("%q and %q have different sums, want equal sums", pair[0], pair[1])
 		}
 	}
 	for _, pair := range [][2]string{
@@ -42,7 +42,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"listening on 10.0.0.7:8080", "listening on 10.0.0.8:8080"},
 	} {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have one sum, want two sums", pair[0], pair[1])
+			t.Errorf("%q and %q have equal sums, want different sums", pair[0], pair[1])
 		}
 	}
 }

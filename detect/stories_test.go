@@ -12,26 +12,27 @@ import (
 	"precept/internal/wire"
 )
 
-// drawnStep is an answered call or, with "user: ...", a turn of the user. also marks a call of the same
-// answer as the previous call.
-type drawnStep struct {
-	user               string
+// storyStep is a step of a story, the test session: a turn of the user, or a call with its result.
+type storyStep struct {
+	user               string // words of the user; "" for a call
 	tool, args, result string
-	also               bool // in the same answer as the call before
+	also               bool // the call is in the same answer as the previous call
 }
 
-func userStep(words string) drawnStep { return drawnStep{user: words} }
-func call(tool, args, result string) drawnStep {
-	return drawnStep{tool: tool, args: args, result: result}
+func userStep(words string) storyStep { return storyStep{user: words} }
+func call(tool, args, result string) storyStep {
+	return storyStep{tool: tool, args: args, result: result}
 }
-func bash(cmd, result string) drawnStep { return call("bash", jsonArgs("command", cmd), result) }
-func with(d drawnStep) drawnStep        { d.also = true; return d }
+func bash(cmd, result string) storyStep { return call("bash", jsonArgs("command", cmd), result) }
+
+// parallel puts a call into the same answer as the previous call.
+func parallel(d storyStep) storyStep { d.also = true; return d }
 func jsonArgs(key, value string) string {
 	b, _ := json.Marshal(map[string]string{key: value})
 	return string(b)
 }
-func fails(cmd string) drawnStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
-func rounds(n int, story ...drawnStep) (all []drawnStep) {
+func fails(cmd string) storyStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
+func rounds(n int, story ...storyStep) (all []storyStep) {
 	for range n {
 		all = append(all, story...)
 	}
@@ -46,15 +47,15 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		tb.Fatalf("got error %v, body %s, want no error", err, b)
+		tb.Fatalf("parse of the body %s: %v", b, err)
 	}
 	return req
 }
 
 type obj = map[string]any
 
-// chat returns a story in the chat form.
-func chat(story []drawnStep) []any {
+// chat returns the messages of a story in the Chat dialect.
+func chat(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
 		if d.user != "" {
@@ -78,8 +79,8 @@ func chat(story []drawnStep) []any {
 	return msgs
 }
 
-// messages returns a story in the messages form.
-func messages(story []drawnStep) []any {
+// messages returns the messages of a story in the Messages dialect.
+func messages(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, d := range story {
 		if d.user != "" {
@@ -99,8 +100,8 @@ func messages(story []drawnStep) []any {
 	return msgs
 }
 
-// responses returns a story in the responses form.
-func responses(story []drawnStep) []any {
+// responses returns the items of a story in the Responses dialect.
+func responses(story []storyStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
 	for i, d := range story {
@@ -123,9 +124,9 @@ func responses(story []drawnStep) []any {
 	return items
 }
 
-// play replays a story turn by turn, as a proxy sees the story, and returns the indices of the
-// calls with a warning.
-func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
+// replay sends the growing history of a story to Loops, request by request, and returns the indices of the steps
+// with a loop.
+func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
 	var out []int
@@ -144,7 +145,7 @@ func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 		}
 		for _, l := range new(detect.Results).Loops(req, warned, nil) {
 			if warned[l.CallID] {
-				tb.Errorf("call %s got two warnings, want one", l.CallID)
+				tb.Errorf("call %s is reported as a loop twice, want once", l.CallID)
 			}
 			warned[l.CallID] = true
 			var i int
@@ -155,21 +156,21 @@ func play(tb testing.TB, d wire.Dialect, story []drawnStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("the loop %+v is at another result, want tool %s", l, story[i].tool)
+				tb.Errorf("the loop %+v is at an item with the result of its call: %v; want true, and the tool %s", l, found, story[i].tool)
 			}
 		}
 		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {
-			tb.Errorf("a resent history has the loops %+v, want none", again)
+			tb.Errorf("the repeated request has the new loops %+v, want none", again)
 		}
 	}
 	return out
 }
 
-// drawSessions draws sessions with repetitions.
-func drawSessions(t *rapid.T) []drawnStep {
+// drawStory draws a story with repeated calls.
+func drawStory(t *rapid.T) []storyStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
-	var story []drawnStep
+	var story []storyStep
 	for i := range n {
 		cmd := rapid.SampledFrom(cmds).Draw(t, fmt.Sprint("cmd", i))
 		switch rapid.IntRange(0, 7).Draw(t, fmt.Sprint("kind", i)) {
@@ -190,12 +191,13 @@ func drawSessions(t *rapid.T) []drawnStep {
 	return story
 }
 
-// playSince replays a list of calls whose history the provider keeps: requests hold only new items.
-func playSince(tb testing.TB, story []drawnStep) []int {
+// replayFromCheckpoints sends the steps of a story to LoopsSince, as if the provider kept the history: requests hold
+// only new items. The result is the indices of the steps with a loop.
+func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
 	recall := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
-	var state []byte
+	var checkpoint []byte
 	var out []int
 	var pending []any
 	for i, d := range story {
@@ -206,19 +208,19 @@ func playSince(tb testing.TB, story []drawnStep) []int {
 		id := fmt.Sprintf("c%d", i)
 		if len(pending) > 0 { // the user's turn comes before the answer with calls
 			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
-			_, state = detect.LoopsSince(state, req, warned, recall)
+			_, checkpoint = detect.LoopsSince(checkpoint, req, warned, recall)
 			pending = nil
 		}
 		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
 		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
 		var loops []detect.Loop
-		loops, state = detect.LoopsSince(state, req, warned, recall)
+		loops, checkpoint = detect.LoopsSince(checkpoint, req, warned, recall)
 		for _, l := range loops {
 			warned[l.CallID] = true
 			out = append(out, i)
 		}
-		if len(state) > 1+detect.CheckpointSteps*detect.CheckpointSize {
-			tb.Fatalf("the state has %d bytes, want at most %d", len(state), 1+detect.CheckpointSteps*detect.CheckpointSize)
+		if len(checkpoint) > 1+detect.CheckpointSteps*detect.CheckpointSize {
+			tb.Fatalf("the checkpoint has %d bytes, want at most %d", len(checkpoint), 1+detect.CheckpointSteps*detect.CheckpointSize)
 		}
 	}
 	return out

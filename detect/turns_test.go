@@ -14,7 +14,7 @@ import (
 //go:embed testdata/turns.tsv
 var turnCases string
 
-func TestReadTurn(t *testing.T) {
+func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
 	for _, c := range []struct {
 		words, previous string
@@ -102,15 +102,15 @@ func TestReadTurn(t *testing.T) {
 		{"add a test for the error case", done, detect.Neutral},
 	} {
 		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("%q after %q: got %+v, want %s", c.words, c.previous, got, c.want)
+			t.Errorf("%q after %q: got %+v, want the feeling %s without an interrupt", c.words, c.previous, got, c.want)
 		}
 	}
 }
 
-func TestReadTurnOfHarnesses(t *testing.T) {
+func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("%q: got %+v, want Feeling = %q and Interrupt = true", text, got, detect.Rejection)
+			t.Errorf("%q: got %+v, want the feeling %q and an interrupt", text, got, detect.Rejection)
 		}
 	}
 	for _, words := range []string{
@@ -120,11 +120,11 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 	} {
 		rule, synthetic := detect.Synthetic(words)
 		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: got %+v, want a synthetic turn", words, got)
+			t.Errorf("%q: got %+v and synthetic %v by %q, want a neutral turn by the rule of Synthetic", words, got, synthetic, rule)
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
-		t.Errorf("a message without words of a person: %+v", got)
+		t.Errorf("a message without words of a person is %+v, want neutral by no-words", got)
 	}
 }
 
@@ -135,38 +135,38 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
-			t.Fatalf("got the feeling %q, want one of the five", got.Feeling)
+			t.Fatalf("got the feeling %q, want one of the five feelings", got.Feeling)
 		}
 		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
-			t.Fatalf("a request without new words: got %+v", got)
+			t.Fatalf("the synthetic turn %q is %+v, want neutral", words, got)
 		}
 	})
 }
 
 func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
-	msgs := chat([]drawnStep{bash("make", "x"), bash("npm test", "npm error code 1")})
+	msgs := chat([]storyStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
 		t.Errorf(`got %+v, want a rejection by the rule "verify:test" (tier 2, %q) and one by the words (tier 3, %q)`, got, detect.Rejection, detect.Rejection)
 	}
-	refused := chat([]drawnStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
+	refused := chat([]storyStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
-		t.Errorf("a person's refusal gives %+v, want one rejection without sentiment", got)
+		t.Errorf("a person's refusal gives the signals %+v, want one rejection without sentiment", got)
 	}
-	headless := chat([]drawnStep{bash("rm -r build", "This command requires approval")})
+	headless := chat([]storyStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
-		t.Errorf("a headless refusal is no feedback: got %+v", got)
+		t.Errorf("a headless refusal gives the signals %+v, want none", got)
 	}
-	thanks := append(chat([]drawnStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
-	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
-		t.Errorf("a new task gives the feedback %+v, want none", got)
+	newTask := append(chat([]storyStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
+	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": newTask}), nil); len(got) != 0 {
+		t.Errorf("a new task gives the signals %+v, want none", got)
 	}
 }
 
-// Words of harnesses in the role of the user are no opinion of a person, a no to "anything else?" is no
-// rejection, and the choice of a customer is no correction.
+// Turns of harnesses and customers have the feeling of testdata/turns.tsv: words of a harness in the role of the
+// user are no opinion, a no to "anything else?" is no rejection, and the choice of a customer is no correction.
 func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -175,13 +175,13 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		}
 		words := strings.ReplaceAll(cols[2], `\n`, "\n")
 		if got := detect.ReadTurn(words, words, cols[1]); string(got.Feeling) != cols[0] {
-			t.Errorf("%q after %q: got %s by %s, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
+			t.Errorf("%q after %q: got the feeling %s by %q, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
 }
 
-// An answer to an offer of several things is a choice. Words about the agent's work, and an answer to another
-// question, stay a correction.
+// An answer to an offer of several things is a choice. Words about the work of the agent stay a rejection or a
+// correction, and a no to "Anything else?" with thanks is thanks.
 func TestChoiceAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
@@ -193,15 +193,15 @@ func TestChoiceAfterAnOffer(t *testing.T) {
 		"no, you took the wrong lamp, take that instead": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(words, words, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
-			t.Errorf("%q after the offer: got %+v, want %s", words, got, want)
+			t.Errorf("%q after an offer: got %+v, want the feeling %s", words, got, want)
 		}
 	}
 	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
-		t.Errorf("after work: got %+v, want a correction", got)
+		t.Errorf("the same words after a report of work: got %+v, want a correction", got)
 	}
 	for _, words := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
 		if got := detect.ReadTurn(words, words, "It is done. Anything else?"); got.Feeling != detect.Thanks {
-			t.Errorf("%q: got %+v, want thanks", words, got)
+			t.Errorf("%q after \"Anything else?\": got %+v, want thanks", words, got)
 		}
 	}
 }

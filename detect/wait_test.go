@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// callRefusal is the message of curl for a port without a server.
-const callRefusal = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
+// connectionRefused is the result of curl for a port without a server.
+const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
-// A wait between two equal failures, or inside of the command, is no loop.
+// A failure that repeats after a wait is no loop. A command that only mentions a wait, or that did not run, is no wait.
 func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
-	for name, between := range map[string]drawnStep{
+	for name, between := range map[string]storyStep{
 		"sleep":                      bash("sleep 2", "(no output)"),
 		"sleep with an echo":         bash("sleep 2; echo done", "done"),
 		"sleep in a subshell":        bash("(sleep 2)", ""),
@@ -30,42 +30,43 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 		"AWS":                        bash("aws ec2 wait instance-running --instance-ids i-1", ""),
 		"a tool that waits":          call("wait", `{"seconds":3}`, "waited"),
 		"an action that waits":       call("computer", `{"action":"wait","duration":2}`, "waited"),
-		"the output of a background": call("BashOutput", `{"bash_id":"1"}`, "listening"),
+		"output of a background job": call("BashOutput", `{"bash_id":"1"}`, "listening"),
 		"a server in the background": bash("npm start", "Command running in background with ID: 1"),
 		"over ssh":                   bash("ssh host 'sleep 5'", ""),
 		"in a container":             bash(`docker compose exec db sh -c "until pg_isready; do sleep 1; done"`, "accepting connections"),
 	} {
 		if got := loopsIn(t, down, between, down); got != 0 {
-			t.Errorf("%s between two failures: %d warnings, want none", name, got)
+			t.Errorf("%s between two failures: got %d loops, want none", name, got)
 		}
 	}
-	for name, between := range map[string]drawnStep{
-		"a blocked sleep":     bash("sleep 30", "The user doesn't want to proceed with this tool use. The tool use was rejected."),
-		"sleep in a text":     bash("echo 'sleep 5'", "sleep 5"),
-		"a missing program":   bash("kubectl wait pod/x", "bash: kubectl: command not found\n\nCommand exited with code 127"),
-		"a file about sleeps": bash("grep -rn 'time.sleep(' .", "a.py:3: time.sleep(5)"),
-		"a file by name":      bash("cat wait-for-it.sh", "#!/bin/sh"),
+	for name, between := range map[string]storyStep{
+		"a refused sleep":       bash("sleep 30", "The user doesn't want to proceed with this tool use. The tool use was rejected."),
+		"sleep in a text":       bash("echo 'sleep 5'", "sleep 5"),
+		"a missing program":     bash("kubectl wait pod/x", "bash: kubectl: command not found\n\nCommand exited with code 127"),
+		"a search for sleeps":   bash("grep -rn 'time.sleep(' .", "a.py:3: time.sleep(5)"),
+		"a printed wait script": bash("cat wait-for-it.sh", "#!/bin/sh"),
 	} {
 		if got := loopsIn(t, down, between, down); got != 1 {
-			t.Errorf("%s between two failures: %d warnings, want 1", name, got)
+			t.Errorf("%s between two failures: got %d loops, want 1", name, got)
 		}
 	}
 }
 
-// A command that waits or asks for a state may be repeated for as long as the agent likes.
+// A command that waits or asks for a state is no loop in seven equal calls. Other commands, and
+// programs that are missing, are a loop in three.
 func TestPollingIsNoLoop(t *testing.T) {
 	for command, result := range map[string]string{
-		"sleep 2; curl localhost:3000":                                             callRefusal,
+		"sleep 2; curl localhost:3000":                                             connectionRefused,
 		"sleep 5 && make deploy-check":                                             "boom\n\nCommand exited with code 2",
-		"curl localhost:3000; sleep 2":                                             callRefusal,
+		"curl localhost:3000; sleep 2":                                             connectionRefused,
 		"until curl -sf http://localhost:3000; do echo waiting; done":              "waiting\n\nCommand exited with code 124",
 		"while ! nc -z localhost 5432; do sleep 1; done":                           "\n\nCommand exited with code 1",
 		"timeout 60 bash -c 'until pg_isready; do sleep 1; done'":                  "no response\n\nCommand exited with code 124",
 		"for i in $(seq 9); do curl -sf localhost:3000 && break; sleep 1; done":    "\n\nCommand exited with code 7",
-		"curl -sf http://localhost:3000/health":                                    callRefusal,
+		"curl -sf http://localhost:3000/health":                                    connectionRefused,
 		"curl -s -o /dev/null -w '%{http_code}' localhost:8080/api/healthz?full=1": "503\n\nCommand exited with code 22",
 		"wget -qO- http://db/actuator/health/readiness":                            "\n\nCommand exited with code 4",
-		"curl --retry 5 --retry-connrefused http://localhost:3000":                 callRefusal,
+		"curl --retry 5 --retry-connrefused http://localhost:3000":                 connectionRefused,
 		"pg_isready -h db -p 5432":                                                 "db:5432 - no response\n\nCommand exited with code 2",
 		"pg_isready || echo no":                                                    "no",
 		"docker compose exec -T db pg_isready":                                     "db:5432 - no response\n\nCommand exited with code 2",
@@ -93,13 +94,13 @@ func TestPollingIsNoLoop(t *testing.T) {
 		"squeue -u me":                                                             "7 debug job me PD 0:00",
 	} {
 		if got := loopsIn(t, rounds(7, bash(command, result))...); got != 0 {
-			t.Errorf("%s: %d warnings, want none", command, got)
+			t.Errorf("%s: got %d loops, want none", command, got)
 		}
 	}
 	for command, result := range map[string]string{
 		"pg_isready":              "bash: pg_isready: command not found\n\nCommand exited with code 127",
 		"make && pg_isready":      "make: *** [all] Error 2\n\nCommand exited with code 2",
-		"curl localhost:3000":     callRefusal,
+		"curl localhost:3000":     connectionRefused,
 		"curl localhost/user/7":   "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22",
 		"docker build .":          "boom\n\nCommand exited with code 1",
 		"kubectl apply -f x.yaml": "boom\n\nCommand exited with code 1",
@@ -109,12 +110,13 @@ func TestPollingIsNoLoop(t *testing.T) {
 		"tail -n 5 missing":       "tail: cannot open 'missing' for reading: No such file or directory\n\nCommand exited with code 1",
 	} {
 		if got := loopsIn(t, rounds(3, bash(command, result))...); got != 1 {
-			t.Errorf("%s: %d warnings, want 1", command, got)
+			t.Errorf("%s: got %d loops, want 1", command, got)
 		}
 	}
 }
 
-// The first retry of a transient failure is no loop; the second retry is a loop.
+// The first retry of a transient failure is no loop, and the second retry is a loop. The first retry of another
+// failure is a loop.
 func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
@@ -126,15 +128,15 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 		"Error acquiring the state lock", "deadlock detected", "Resource temporarily unavailable", "Text file busy",
 		"Blocking waiting for file lock on package cache", "Another git process seems to be running in this repository",
 	} {
-		for form, d := range map[string]drawnStep{
+		for form, d := range map[string]storyStep{
 			"command": bash("./deploy", "starting\nError: "+why+"\n\nCommand exited with code 1"),
 			"API":     call("get_quote", `{"id":7}`, fmt.Sprintf(`{"error":%q}`, why)),
 		} {
 			if got := loopsIn(t, d, d); got != 0 {
-				t.Errorf("%s, %s: %d warnings at the first retry, want none", form, why, got)
+				t.Errorf("%s, %s: got %d loops at the first retry, want none", form, why, got)
 			}
 			if got := loopsIn(t, d, d, d); got != 1 {
-				t.Errorf("%s, %s: %d warnings at the second retry, want 1", form, why, got)
+				t.Errorf("%s, %s: got %d loops at the second retry, want 1", form, why, got)
 			}
 		}
 	}
@@ -144,16 +146,16 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	} {
 		d := bash("./deploy", "Error: "+why+"\n\nCommand exited with code 1")
 		if got := loopsIn(t, d, d); got != 1 {
-			t.Errorf("%s: %d warnings at the first retry, want 1", why, got)
+			t.Errorf("%s: got %d loops at the first retry, want 1", why, got)
 		}
 	}
 	timeout := bash("timeout 60 ./deploy", "starting\n\nCommand exited with code 124")
 	if got := loopsIn(t, timeout, timeout); got != 0 {
-		t.Errorf("timeout(1): %d warnings at the first retry, want 0", got)
+		t.Errorf("exit code 124 of timeout: got %d loops at the first retry, want none", got)
 	}
 }
 
-// Two results with the same exit code are equal only if the steady part of the output is equal.
+// Two failures with the same exit code are a loop only if the outputs are equal except for volatile parts.
 func TestDifferentOutputIsADifferentResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
@@ -169,7 +171,7 @@ func TestDifferentOutputIsADifferentResult(t *testing.T) {
 		first := bash("make test", c.a+"\n\nCommand exited with code 2")
 		second := bash("make test", c.b+"\n\nCommand exited with code 2")
 		if got := loopsIn(t, first, second); got != c.want {
-			t.Errorf("%s: %d warnings, want %d", name, got, c.want)
+			t.Errorf("%s: got %d loops, want %d", name, got, c.want)
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"precept/internal/work"
 )
 
-// called is a call of a tool with its result.
-type called struct{ tool, args, result string }
+// toolCall is a call of a tool with its result.
+type toolCall struct{ tool, args, result string }
 
 // inShell returns a shell call with its output.
-func inShell(command, output string) called {
+func inShell(command, output string) toolCall {
 	args, _ := json.Marshal(map[string]string{"command": command})
-	return called{"bash", string(args), output}
+	return toolCall{"bash", string(args), output}
 }
 
-// worksOf returns the references to work in the last call, as text.
-func worksOf(t *testing.T, calls ...called) []string {
+// workOf returns the commits, branches and pull requests that the result of the last call shows, as text.
+func workOf(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
 	for i, c := range calls {
@@ -43,6 +43,7 @@ func worksOf(t *testing.T, calls ...called) []string {
 	return texts(results.Work(req, nil))
 }
 
+// texts returns references as text: kind, name and repository.
 func texts(refs []work.Ref) (list []string) {
 	for _, r := range refs {
 		list = append(list, strings.TrimSpace(string(r.Kind)+" "+r.Name+" "+r.Repository))
@@ -50,12 +51,14 @@ func texts(refs []work.Ref) (list []string) {
 	return list
 }
 
-const full = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+// fullHash is the full hash of commit 3f2a9c1.
+const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Each tool shows its work in another form.
+// Results of git, gh, glab, hub and API tools show commits, branches and pull requests of the agent. Listings, files
+// and fetched commits do not.
 func TestWorkOfToolResults(t *testing.T) {
 	for name, k := range map[string]struct {
-		call called
+		call toolCall
 		want []string
 	}{
 		"commit":                {inShell("git commit -m x", "[main 3f2a9c1] x\n 1 file changed"), []string{"commit 3f2a9c1", "branch main"}},
@@ -63,10 +66,10 @@ func TestWorkOfToolResults(t *testing.T) {
 		"commit without branch": {inShell("git commit -m x", "[detached HEAD 3f2a9c1] x"), []string{"commit 3f2a9c1"}},
 		"cherry-pick":           {inShell("git -C /src cherry-pick abc1234", "[fix/x 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch fix/x"}},
 		"commit in a JSON result": {
-			called{"exec_command", `{"cmd":"git commit -m x"}`, `{"output":"[main 3f2a9c1] x\n 1 file changed\n","metadata":{"exit_code":0}}`},
+			toolCall{"exec_command", `{"cmd":"git commit -m x"}`, `{"output":"[main 3f2a9c1] x\n 1 file changed\n","metadata":{"exit_code":0}}`},
 			[]string{"commit 3f2a9c1", "branch main"},
 		},
-		"quiet commit with rev-parse": {inShell("git commit -qm x && git rev-parse HEAD", full+"\n"), []string{"commit " + full}},
+		"quiet commit with rev-parse": {inShell("git commit -qm x && git rev-parse HEAD", fullHash+"\n"), []string{"commit " + fullHash}},
 		"quiet commit with a log":     {inShell("git commit -qm x; git log --oneline -3", "3f2a9c1 x\nabcdef0 older"), []string{"commit 3f2a9c1"}},
 		"push": {
 			inShell("git push", "To github.com:Acme/Shop.git\n   1a2b3c4..3f2a9c1  main -> main\n"),
@@ -98,86 +101,87 @@ func TestWorkOfToolResults(t *testing.T) {
 		"merge request":         {inShell("glab mr create --fill", "!12 Fix (fix/x)\n https://gitlab.com/acme/team/shop/-/merge_requests/12"), []string{"pull_request 12 acme/team/shop"}},
 		"hub":                   {inShell("hub pull-request -m x", "https://github.com/acme/shop/pull/12"), []string{"pull_request 12 acme/shop"}},
 		"code that commits": {
-			called{"python", `{"code":"import subprocess\nprint(subprocess.run(\"git commit -m x\", shell=True))"}`, "[main 3f2a9c1] x"},
+			toolCall{"python", `{"code":"import subprocess\nprint(subprocess.run(\"git commit -m x\", shell=True))"}`, "[main 3f2a9c1] x"},
 			[]string{"commit 3f2a9c1", "branch main"},
 		},
 		"GitHub's tool": {
-			called{"mcp__github__create_pull_request", `{"owner":"Acme","repo":"shop","head":"fix/x","base":"main"}`, `{"id":1,"number":12,"html_url":"https://github.com/acme/shop/pull/12","head":{"ref":"fix/x","sha":"` + full + `"},"base":{"ref":"main","sha":"1111111111111111111111111111111111111111"}}`},
-			[]string{"pull_request 12 acme/shop", "commit " + full + " acme/shop", "branch fix/x acme/shop"},
+			toolCall{"mcp__github__create_pull_request", `{"owner":"Acme","repo":"shop","head":"fix/x","base":"main"}`, `{"id":1,"number":12,"html_url":"https://github.com/acme/shop/pull/12","head":{"ref":"fix/x","sha":"` + fullHash + `"},"base":{"ref":"main","sha":"1111111111111111111111111111111111111111"}}`},
+			[]string{"pull_request 12 acme/shop", "commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
 		"GitHub's merge": {
-			called{"github_merge_pull_request", `{"owner":"acme","repo":"shop","pullNumber":12}`, `{"sha":"` + full + `","merged":true,"message":"Pull Request successfully merged"}`},
-			[]string{"commit " + full + " acme/shop", "pull_request 12 acme/shop"},
+			toolCall{"github_merge_pull_request", `{"owner":"acme","repo":"shop","pullNumber":12}`, `{"sha":"` + fullHash + `","merged":true,"message":"Pull Request successfully merged"}`},
+			[]string{"commit " + fullHash + " acme/shop", "pull_request 12 acme/shop"},
 		},
 		"GitHub's files": {
-			called{"mcp__github__push_files", `{"owner":"acme","repo":"shop","branch":"fix/x","files":[]}`, `{"ref":"refs/heads/fix/x","object":{"type":"commit","sha":"` + full + `"}}`},
-			[]string{"commit " + full + " acme/shop", "branch fix/x acme/shop"},
+			toolCall{"mcp__github__push_files", `{"owner":"acme","repo":"shop","branch":"fix/x","files":[]}`, `{"ref":"refs/heads/fix/x","object":{"type":"commit","sha":"` + fullHash + `"}}`},
+			[]string{"commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
 		"GitHub's file": {
-			called{"create_or_update_file", `{"owner":"acme","repo":"shop","branch":"fix/x","path":"a"}`, `{"content":{"sha":"1111111111111111111111111111111111111111"},"commit":{"sha":"` + full + `"}}`},
-			[]string{"commit " + full + " acme/shop", "branch fix/x acme/shop"},
+			toolCall{"create_or_update_file", `{"owner":"acme","repo":"shop","branch":"fix/x","path":"a"}`, `{"content":{"sha":"1111111111111111111111111111111111111111"},"commit":{"sha":"` + fullHash + `"}}`},
+			[]string{"commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
 		"GitLab's tool": {
-			called{"gitlab_create_merge_request", `{"project_id":"acme/team/shop","source_branch":"fix/x"}`, `{"iid":12,"web_url":"https://gitlab.com/acme/team/shop/-/merge_requests/12","source_branch":"fix/x","sha":"` + full + `"}`},
-			[]string{"pull_request 12 acme/team/shop", "commit " + full + " acme/team/shop", "branch fix/x acme/team/shop"},
+			toolCall{"gitlab_create_merge_request", `{"project_id":"acme/team/shop","source_branch":"fix/x"}`, `{"iid":12,"web_url":"https://gitlab.com/acme/team/shop/-/merge_requests/12","source_branch":"fix/x","sha":"` + fullHash + `"}`},
+			[]string{"pull_request 12 acme/team/shop", "commit " + fullHash + " acme/team/shop", "branch fix/x acme/team/shop"},
 		},
-		"a tool of git": {called{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + full}, []string{"commit " + full}},
+		"a tool of git": {toolCall{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + fullHash}, []string{"commit " + fullHash}},
 
 		"a log":             {inShell("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
 		"a log of a branch": {inShell("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
 		"a file":            {inShell("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
-		"a file named git":  {called{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
+		"a file named git":  {toolCall{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
 		"a list":            {inShell("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
-		"another list":      {called{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
+		"another list":      {toolCall{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
 		"nothing to commit": {inShell("git commit -m x", "On branch main\nnothing to commit, working tree clean"), nil},
 		"a fetch":           {inShell("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
-		"a local file":      {called{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + full + `","commit":null}`}, nil},
+		"a local file":      {toolCall{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + fullHash + `","commit":null}`}, nil},
 	} {
-		if got := worksOf(t, k.call); !slices.Equal(got, k.want) {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, k.want)
+		if got := workOf(t, k.call); !slices.Equal(got, k.want) {
+			t.Errorf("%s: got the references %q, want %q", name, got, k.want)
 		}
 	}
 }
 
-// A log right after a quiet commit shows the commit, and a log of any other call shows nothing of the agent.
+// A git log right after a quiet commit shows the commit. A git log after another command shows no work.
 func TestLogAfterCommitShowsTheCommit(t *testing.T) {
-	log := inShell("git log -1 --format=%H", full)
-	if got := worksOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + full}) {
-		t.Errorf("a log after a commit gives %q, want the commit %s", got, full)
+	log := inShell("git log -1 --format=%H", fullHash)
+	if got := workOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
+		t.Errorf("git log after a commit: got the references %q, want the commit %s", got, fullHash)
 	}
-	if got := worksOf(t, inShell("git status", "clean"), log); got != nil {
-		t.Errorf("a log after another call gives %q, want nothing", got)
+	if got := workOf(t, inShell("git status", "clean"), log); got != nil {
+		t.Errorf("git log after git status: got the references %q, want none", got)
 	}
 }
 
-// A refused call is no work, for any result.
+// A refused call shows no work, although the result contains the line of a commit.
 func TestRefusedCallShowsNoWork(t *testing.T) {
 	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
-	if got := worksOf(t, refused); got != nil {
-		t.Errorf("a refused call gives %q, want no work", got)
+	if got := workOf(t, refused); got != nil {
+		t.Errorf("a refused commit: got the references %q, want none", got)
 	}
 }
 
-// The number of references and the searched text are bounded.
-func TestWorkIsBounded(t *testing.T) {
+// A result gives at most 32 references.
+func TestWorkReturnsABoundedNumberOfReferences(t *testing.T) {
 	var b strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
 	}
-	if got := worksOf(t, inShell("git commit -m x", b.String())); len(got) != 32 {
+	if got := workOf(t, inShell("git commit -m x", b.String())); len(got) != 32 {
 		t.Errorf("got %d references, want 32", len(got))
 	}
 }
 
-// FuzzWork checks that no result makes the search panic or return a name that git does not accept.
+// FuzzWork checks that no result makes the search panic or return a reference with control characters or of more than
+// 600 bytes.
 func FuzzWork(f *testing.F) {
 	f.Add("bash", "git commit -m x && git push", "[main 3f2a9c1] x\nTo a:b/c\n   1a2b3c4..3f2a9c1  main -> main")
 	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
 	f.Fuzz(func(t *testing.T, tool, command, result string) {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		for _, text := range worksOf(t, called{tool, string(args), result}) {
+		for _, text := range workOf(t, toolCall{tool, string(args), result}) {
 			if strings.ContainsAny(text, "\x00\n\r\t") || len(text) > 600 {
-				t.Errorf("the reference %q holds control characters or is too long, want at most 600 bytes", text)
+				t.Errorf("the reference %q has %d bytes, want no control characters and at most 600 bytes", text, len(text))
 			}
 		}
 	})
