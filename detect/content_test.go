@@ -113,8 +113,8 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 			rt.Fatal(err)
 		}
 		var results []int // the calls, in the order of their results
-		for i, d := range story {
-			if d.user == "" {
+		for i, step := range story {
+			if step.user == "" {
 				results = append(results, i)
 			}
 		}

@@ -156,8 +156,8 @@ func TestInspectFindsTheLoopsOfGrowingRequests(t *testing.T) {
 // usersBefore returns the number of user turns before step i. A user turn is one message, and a call is two messages.
 func usersBefore(s []storyStep, i int) int {
 	n := 0
-	for _, d := range s[:i] {
-		if d.user != "" {
+	for _, step := range s[:i] {
+		if step.user != "" {
 			n++
 		}
 	}

@@ -14,7 +14,8 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-func TestLoopWarningsComeAtTheRightCall(t *testing.T) {
+// Loops finds each repetition at the step that completes the loop, and no loop in legitimate repetitions.
+func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 	read := func(path string) storyStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) storyStep {
 		if succeeds {
@@ -38,12 +39,12 @@ func TestLoopWarningsComeAtTheRightCall(t *testing.T) {
 	}{
 		{"fails twice", []storyStep{fails("make"), fails("make")}, []int{1}},
 		{
-			"fails three times: one warning",
+			"fails three times: one loop",
 			[]storyStep{fails("make"), fails("make"), fails("make")},
 			[]int{1},
 		},
 		{
-			"fails nine times: a second warning two failures later, and no third",
+			"fails nine times: a second loop two failures later, and no third",
 			rounds(9, fails("make")),
 			[]int{1, 3},
 		},
@@ -252,7 +253,7 @@ func TestLoopWarningsComeAtTheRightCall(t *testing.T) {
 		},
 		{"two equal calls in one answer", []storyStep{fails("make"), parallel(fails("make"))}, nil},
 		{
-			"parallel calls: a warning at the failing call only",
+			"parallel calls: a loop at the failing call only",
 			[]storyStep{fails("make"), parallel(read("a")), fails("make"), parallel(read("a"))},
 			[]int{2},
 		},

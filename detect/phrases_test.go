@@ -162,7 +162,7 @@ func TestEachPhraseChangesItsCase(t *testing.T) {
 		t.Fatalf("the list has %d phrases, want at least 2000: %v", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
-		t.Error(fault)
+		t.Errorf("got an unneeded phrase, want none: %s", fault)
 	}
 }
 

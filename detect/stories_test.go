@@ -20,18 +20,31 @@ type storyStep struct {
 }
 
 func userStep(words string) storyStep { return storyStep{user: words} }
+
+// call returns a step with a call of a tool and its result.
 func call(tool, args, result string) storyStep {
 	return storyStep{tool: tool, args: args, result: result}
 }
+
+// bash returns a step with a shell command and its result.
 func bash(cmd, result string) storyStep { return call("bash", jsonArgs("command", cmd), result) }
 
 // parallel puts a call into the same answer as the previous call.
-func parallel(d storyStep) storyStep { d.also = true; return d }
+func parallel(step storyStep) storyStep {
+	step.also = true
+	return step
+}
+
+// jsonArgs returns a JSON object with one key.
 func jsonArgs(key, value string) string {
 	b, _ := json.Marshal(map[string]string{key: value})
 	return string(b)
 }
+
+// fails returns a step with a command that ends with exit code 2.
 func fails(cmd string) storyStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
+
+// rounds returns n repetitions of a story.
 func rounds(n int, story ...storyStep) (all []storyStep) {
 	for range n {
 		all = append(all, story...)
@@ -57,14 +70,14 @@ type obj = map[string]any
 // chat returns the messages of a story in the Chat dialect.
 func chat(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
-	for i, d := range story {
-		if d.user != "" {
-			msgs = append(msgs, obj{"role": "user", "content": d.user})
+	for i, step := range story {
+		if step.user != "" {
+			msgs = append(msgs, obj{"role": "user", "content": step.user})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
-		c := obj{"id": id, "type": "function", "function": obj{"name": d.tool, "arguments": d.args}}
-		if d.also {
+		c := obj{"id": id, "type": "function", "function": obj{"name": step.tool, "arguments": step.args}}
+		if step.also {
 			for _, msg := range slices.Backward(msgs) {
 				if m := msg.(obj); m["role"] == "assistant" {
 					m["tool_calls"] = append(m["tool_calls"].([]any), c)
@@ -74,7 +87,7 @@ func chat(story []storyStep) []any {
 		} else {
 			msgs = append(msgs, obj{"role": "assistant", "content": nil, "tool_calls": []any{c}})
 		}
-		msgs = append(msgs, obj{"role": "tool", "tool_call_id": id, "content": d.result})
+		msgs = append(msgs, obj{"role": "tool", "tool_call_id": id, "content": step.result})
 	}
 	return msgs
 }
@@ -82,15 +95,15 @@ func chat(story []storyStep) []any {
 // messages returns the messages of a story in the Messages dialect.
 func messages(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
-	for i, d := range story {
-		if d.user != "" {
-			msgs = append(msgs, obj{"role": "assistant", "content": "What next?"}, obj{"role": "user", "content": []any{obj{"type": "text", "text": d.user}}})
+	for i, step := range story {
+		if step.user != "" {
+			msgs = append(msgs, obj{"role": "assistant", "content": "What next?"}, obj{"role": "user", "content": []any{obj{"type": "text", "text": step.user}}})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
-		use := obj{"type": "tool_use", "id": id, "name": d.tool, "input": json.RawMessage(d.args)}
-		res := obj{"type": "tool_result", "tool_use_id": id, "content": d.result}
-		if d.also {
+		use := obj{"type": "tool_use", "id": id, "name": step.tool, "input": json.RawMessage(step.args)}
+		res := obj{"type": "tool_result", "tool_use_id": id, "content": step.result}
+		if step.also {
 			a, u := msgs[len(msgs)-2].(obj), msgs[len(msgs)-1].(obj)
 			a["content"], u["content"] = append(a["content"].([]any), use), append(u["content"].([]any), res)
 			continue
@@ -104,17 +117,17 @@ func messages(story []storyStep) []any {
 func responses(story []storyStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
-	for i, d := range story {
-		if d.user != "" {
-			items = append(items, obj{"type": "message", "role": "assistant", "content": "What next?"}, obj{"role": "user", "content": d.user})
+	for i, step := range story {
+		if step.user != "" {
+			items = append(items, obj{"type": "message", "role": "assistant", "content": "What next?"}, obj{"role": "user", "content": step.user})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
-		if !d.also {
+		if !step.also {
 			items, outputs = append(items, outputs...), nil
 		}
-		items = append(items, obj{"type": "function_call", "call_id": id, "name": d.tool, "arguments": d.args})
-		out := obj{"type": "function_call_output", "call_id": id, "output": d.result}
+		items = append(items, obj{"type": "function_call", "call_id": id, "name": step.tool, "arguments": step.args})
+		out := obj{"type": "function_call_output", "call_id": id, "output": step.result}
 		if i+1 < len(story) && story[i+1].also {
 			outputs = append(outputs, out)
 			continue
@@ -200,9 +213,9 @@ func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 	var checkpoint []byte
 	var out []int
 	var pending []any
-	for i, d := range story {
-		if d.user != "" {
-			pending = append(pending, obj{"role": "user", "content": d.user})
+	for i, step := range story {
+		if step.user != "" {
+			pending = append(pending, obj{"role": "user", "content": step.user})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
@@ -211,8 +224,8 @@ func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 			_, checkpoint = detect.LoopsSince(checkpoint, req, warned, recall)
 			pending = nil
 		}
-		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
-		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
+		calls[id] = wire.Call{ID: id, Name: step.tool, Args: step.args}
+		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": step.result}}})
 		var loops []detect.Loop
 		loops, checkpoint = detect.LoopsSince(checkpoint, req, warned, recall)
 		for _, l := range loops {

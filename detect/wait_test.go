@@ -128,14 +128,14 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 		"Error acquiring the state lock", "deadlock detected", "Resource temporarily unavailable", "Text file busy",
 		"Blocking waiting for file lock on package cache", "Another git process seems to be running in this repository",
 	} {
-		for form, d := range map[string]storyStep{
+		for form, failure := range map[string]storyStep{
 			"command": bash("./deploy", "starting\nError: "+why+"\n\nCommand exited with code 1"),
 			"API":     call("get_quote", `{"id":7}`, fmt.Sprintf(`{"error":%q}`, why)),
 		} {
-			if got := loopsIn(t, d, d); got != 0 {
+			if got := loopsIn(t, failure, failure); got != 0 {
 				t.Errorf("%s, %s: got %d loops at the first retry, want none", form, why, got)
 			}
-			if got := loopsIn(t, d, d, d); got != 1 {
+			if got := loopsIn(t, failure, failure, failure); got != 1 {
 				t.Errorf("%s, %s: got %d loops at the second retry, want 1", form, why, got)
 			}
 		}
@@ -144,8 +144,8 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 		"no such file: 503.html", "line 503: unexpected token", "package-lock.json is not in sync", "Cargo.lock needs to be updated",
 		"404 not found", "status code: 404", "no connection string was given", "exit status 250",
 	} {
-		d := bash("./deploy", "Error: "+why+"\n\nCommand exited with code 1")
-		if got := loopsIn(t, d, d); got != 1 {
+		failure := bash("./deploy", "Error: "+why+"\n\nCommand exited with code 1")
+		if got := loopsIn(t, failure, failure); got != 1 {
 			t.Errorf("%s: got %d loops at the first retry, want 1", why, got)
 		}
 	}
