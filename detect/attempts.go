@@ -121,7 +121,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	case stringValue:
 		text := v.text()
 		if isShellKey(k) && c.purpose == purposeExec {
-			if cmd, changed := c.withoutLimits(text); changed {
+			if cmd, changed := c.withoutBudgets(text); changed {
 				return lenientValue{kind: stringValue, raw: cmd}, true
 			}
 		}
@@ -212,11 +212,11 @@ func longestWord(text string) string {
 	return cmp.Or(word, text)
 }
 
-// withoutLimits returns a command line without its budgets and without the options that have no value. changed
+// withoutBudgets returns a command line without its budgets and without the options that have no value. changed
 // is false if the line stays as it is.
-func (c *toolCall) withoutLimits(text string) (short string, changed bool) {
+func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	if text == c.command {
-		if found, ok := c.searchedName(); ok {
+		if found, ok := c.looseFind(); ok {
 			return found, true
 		}
 	}
@@ -239,9 +239,9 @@ func (c *toolCall) withoutLimits(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// searchedName returns a find command with only its folders and the longest word of each name that the command
+// looseFind returns a find command with only its folders and the longest word of each name that the command
 // searches for. ok is false for other commands.
-func (c *toolCall) searchedName() (found string, ok bool) {
+func (c *toolCall) looseFind() (found string, ok bool) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
 	}

@@ -35,7 +35,7 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
-	toolLists map[string][]string // for each word of a tool's name: the names of the lists of class "tool" that contain the word
+	toolLists map[string][]string // for a word of a tool's name: the lists of class "tool" with the word
 
 	waits, polls, carriers commandList
 

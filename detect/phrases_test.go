@@ -74,13 +74,13 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		call := p.analyseCall("bash", `{"command":"make"}`)
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "side-says":
-		return p.sideWording(text, "", 1)
+		return p.sideKind(text, "", 1)
 	case "side-is":
-		return p.sideWording("", text, 1)
+		return p.sideKind("", text, 1)
 	case "side-order", "side-verb", "side-tag", "side-asks", "side-answers", "side-no-order", "side-polite":
-		return p.sideWording(text, "", 0)
+		return p.sideKind(text, "", 0)
 	case "side-title", "side-title-of", "side-summary", "side-commit", "side-commit-of":
-		return p.sideWording("", text, 0)
+		return p.sideKind("", text, 0)
 	case "question":
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))

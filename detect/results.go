@@ -10,7 +10,7 @@ import (
 // Results caches the judgements of the tool results of one turn. Lessons, loops and signals need the same
 // judgements. The zero value is an empty cache.
 type Results struct {
-	listed []*judgedCall              // at most maxListed; a short list is cheaper than a map, and most turns have few results
+	listed []*judgedCall              // the first maxListed results; a short list is cheaper than a map
 	mapped map[callResult]*judgedCall // results beyond the first maxListed
 	prompt promptQuotes
 }

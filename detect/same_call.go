@@ -144,11 +144,11 @@ func (c *toolCall) literals(args string) []string {
 		switch {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
-			if _, ok := c.searchedName(); ok {
+			if _, ok := c.looseFind(); ok {
 				words = longestRuns(words, c.shell.parts[0].prog)
 				continue
 			}
-			cmd, _ := c.withoutLimits(c.commandText())
+			cmd, _ := c.withoutBudgets(c.commandText())
 			cmd, _ = c.phrases.spelling(cmd)
 			words = longestRuns(words, cmd)
 		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):

@@ -28,7 +28,7 @@ func Side(req *wire.Request) string {
 			break
 		}
 	}
-	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat puts the instruction for a summary into a last system message
+	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat: order for a summary
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
@@ -42,16 +42,16 @@ func Side(req *wire.Request) string {
 			}
 		}
 	}
-	return wording().sideWording(user, system, len(req.Tools))
+	return wording().sideKind(user, system, len(req.Tools))
 }
 
 // sideHead is the number of bytes of a text that are searched for the wordings of side requests.
 const sideHead = 4096
 
-// sideWording returns the kind of a side request by its wording, "" for an ordinary request. With tools in the
+// sideKind returns the kind of a side request by its wording, "" for an ordinary request. With tools in the
 // request, only the literal sentences of known agents count, and only at the start of a paragraph. Without
 // tools, paraphrases count too: a request without tools can do no agent work.
-func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
+func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSide(user, systemText); ok {
 		return kind

@@ -72,8 +72,8 @@ type personTurn struct {
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
 	identity, resultHash                         uint64
-	where                                        uint64 // hash of a command's folder and variables, or of the edited file; 0: none
-	looseIdentity                                uint32 // the identity without budgets, 0 for a call without a budget (attempts.go)
+	where                                        uint64 // hash of a command's folder and variables, or of a file
+	looseIdentity                                uint32 // identity without budgets (attempts.go); 0: no budget
 	query                                        uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
 	traits                                       callTraits

@@ -99,7 +99,7 @@ func (s *workSearch) search(committed func() bool) {
 		return
 	}
 	s.text = outputText(s.text)
-	commits, pushes, made, head := false, false, false, false
+	commits, pushes, branches, head := false, false, false, false
 	for _, part := range parts {
 		args := part.args
 		if part.prog == "git" {
@@ -116,7 +116,7 @@ func (s *workSearch) search(committed func() bool) {
 			case "push":
 				pushes = true
 			case "checkout", "switch":
-				made = made || hasAny(args, "-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan")
+				branches = branches || hasAny(args, "-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan")
 			case "log", "rev-parse", "show":
 				head = head || showsHead(args[1:]) && (commits || committed())
 			}
@@ -130,16 +130,16 @@ func (s *workSearch) search(committed func() bool) {
 			}
 		}
 	}
-	s.readGitOutput(commits, pushes, made)
+	s.readGitOutput(commits, pushes, branches)
 	if head {
 		s.readNewestCommit()
 	}
 }
 
 // readGitOutput reads the output of git commit (commits), git push (pushes) and a command that makes a branch
-// (made).
-func (s *workSearch) readGitOutput(commits, pushes, made bool) {
-	if !commits && !pushes && !made {
+// (branches).
+func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
+	if !commits && !pushes && !branches {
 		return
 	}
 	p := pushOutput{}
@@ -151,7 +151,7 @@ func (s *workSearch) readGitOutput(commits, pushes, made bool) {
 		if pushes {
 			s.readPushLine(&p, line)
 		}
-		if name, ok := strings.CutPrefix(line, "Switched to a new branch '"); ok && made {
+		if name, ok := strings.CutPrefix(line, "Switched to a new branch '"); ok && branches {
 			s.add(work.OfBranch(strings.TrimSuffix(name, "'"), ""))
 		}
 	}
