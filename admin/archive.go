@@ -99,9 +99,14 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased empties the cache of sessions, which may hold deleted sessions. Every deletion calls Erased, whether it comes
-// from the dashboard, from another replica or from the retention.
-func (s *Server) Erased() { s.recent.clear() }
+// Erased empties the cache of sessions, which may hold deleted sessions, and makes the worker compute the surveys and
+// the scans of rules files again, which name sessions and sections. Every deletion calls Erased, whether it comes from
+// the dashboard, from another replica or from the retention.
+func (s *Server) Erased() {
+	s.recent.clear()
+	s.surveys.expire()
+	s.scans.expire()
+}
 
 // health returns the state of precept, for pages and programs.
 func (s *Server) health(c echo.Context) Health {

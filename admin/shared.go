@@ -29,6 +29,7 @@ type sharedCache[K comparable, V any] struct {
 	mu      sync.Mutex
 	life    context.Context // context of the worker; nil while no worker runs
 	clears  int             // number of calls of clear
+	expires int             // number of calls of expire
 	pending int             // number of flights that wait for single or compute
 	values  map[K]*cachedValue[V]
 }
@@ -130,7 +131,7 @@ func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{made: s.now(), pinned: pin}
 	s.mu.Lock()
-	clears := s.clears
+	clears, expires := s.clears, s.expires
 	s.mu.Unlock()
 	x.value, x.err = s.attempt(ctx, key)
 	s.mu.Lock()
@@ -139,6 +140,9 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 		return cachedValue[V]{err: errComputing}
 	}
 	x.took, x.asked = s.now().Sub(x.made), s.now()
+	if s.expires != expires {
+		x.made = time.Time{}
+	}
 	if previous := s.values[key]; previous != nil {
 		x.asked, x.pinned = previous.asked, previous.pinned || pin
 	} else {
@@ -182,6 +186,20 @@ func (s *sharedCache[K, V]) clear() {
 	defer s.mu.Unlock()
 	s.clears++
 	clear(s.values)
+}
+
+// expire makes all values old, because data was erased. The worker and the next request of a page compute the values
+// again; until then pages show the old values. Values that no page asked for in the last minute are removed.
+func (s *sharedCache[K, V]) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expires++
+	for key, x := range s.values {
+		x.made = time.Time{}
+		if !x.pinned && s.now().Sub(x.asked) > time.Minute {
+			delete(s.values, key)
+		}
+	}
 }
 
 // run is the worker: it computes the value of pinnedKey and recomputes stored values until ctx ends.

@@ -162,6 +162,37 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 	})
 }
 
+// After expire, the next request gets a new value, also if a computation ran during the deletion. A value that no page
+// asks for is removed.
+func TestExpireMakesValuesOld(t *testing.T) {
+	withShared(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+		t.Helper()
+		_, _, _ = s.get(t.Context(), "first", 0)
+		_, _, _ = s.get(t.Context(), "unused", 0)
+		time.Sleep(2 * time.Minute)
+		before, _, err := s.get(t.Context(), "first", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
+			t.Fatalf("got error %v, want errComputing", err)
+		}
+		s.expire()
+		s.mu.Lock()
+		_, kept := s.values["unused"]
+		s.mu.Unlock()
+		if kept {
+			t.Error("a value that no page asked for is kept after expire, want a removed value")
+		}
+		time.Sleep(8 * time.Second)
+		for _, key := range []string{"first", "other"} {
+			if now, old, err := s.get(t.Context(), key, 0); now <= before+1 || old || err != nil {
+				t.Errorf("%s after expire: got value %d, old %v, error %v, want a value above %d", key, now, old, err, before+1)
+			}
+		}
+	})
+}
+
 // A value is removed after the time unused without a request, even the pinned value.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
