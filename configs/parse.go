@@ -23,7 +23,7 @@ type Sources struct {
 	ReadFile func(name string) ([]byte, error) // os.ReadFile, for variables with the suffix _FILE; nil: no file can be read
 	Flags    map[string]string                 // given flags by path (Name.Path)
 	Redis    func(url string) error            // parses an address of Redis, as the store does; nil: any address is valid
-	Offline  bool                              // for verbs that only read local files: faults of the network's keys are ignored
+	Offline  bool                              // for commands that only read local files: faults of the network's keys are ignored
 }
 
 // Default returns the configuration of the embedded precept.yaml.
@@ -104,7 +104,7 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	return string(b), err == nil
 }
 
-// serverOnly reports whether only a server needs the key of the fault. A verb that prints a report ignores such
+// serverOnly reports whether only a server needs the key of the fault. A command that prints a report ignores such
 // faults, because the shell of an operator often lacks the environment variables of the service.
 func (f Fault) serverOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
@@ -220,7 +220,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 		var first Secret
 		d.source = "PRECEPT_ADMIN_TOKEN"
 		d.setText("admin.tokens", reflect.ValueOf(&first).Elem(), "", nil, strings.ReplaceAll(token, "${", "$${"))
-		c.Admin.Tokens = append([]Secret{first}, c.Admin.Tokens...) // first, because verbs use the first token
+		c.Admin.Tokens = append([]Secret{first}, c.Admin.Tokens...) // first, because commands use the first token
 	}
 	for i := range c.Keys {
 		c.Keys[i].KeySHA256 = strings.ToLower(c.Keys[i].KeySHA256)

@@ -193,7 +193,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	}
 }
 
-// A verb that only reads files ignores faults of the network settings; an unknown key remains a
+// A command that only reads files ignores faults of the network settings; an unknown key remains a
 // fault.
 func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +

@@ -23,7 +23,7 @@ type checkAnswer struct {
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
 }
 
-// check returns the verb (a command such as precept check) that checks the configuration and the lessons.
+// check returns the command that checks the configuration and the lessons.
 func (inv *invocation) check() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -80,7 +80,7 @@ func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON boo
 	return failedUnless(answer.OK)
 }
 
-// conclude writes the answer of a verb as JSON. The exit code is 0 if ok is true, else 1.
+// conclude writes the answer of a command as JSON. The exit code is 0 if ok is true, else 1.
 func conclude(out io.Writer, v any, ok bool) error {
 	if err := writeJSON(out, v); err != nil {
 		return err
@@ -88,7 +88,7 @@ func conclude(out io.Writer, v any, ok bool) error {
 	return failedUnless(ok)
 }
 
-// failedUnless returns nil if ok is true, else an error with exit code 1 and no text, for a verb that has
+// failedUnless returns nil if ok is true, else an error with exit code 1 and no text, for a command that has
 // printed its result.
 func failedUnless(ok bool) error {
 	if ok {

@@ -21,10 +21,10 @@ type collectorBounds struct {
 	maxSlack  uint64 // bytes of growth of a heap between small and large
 }
 
-// serverBounds returns the bounds of a server and of all verbs that do not call keepHeapSmall.
+// serverBounds returns the bounds of a server and of all commands that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
-// readerBounds returns the bounds of a verb that reads a long file into memory. The text of the file has no
+// readerBounds returns the bounds of a command that reads a long file into memory. The text of the file has no
 // pointers, so a collection is cheap.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
@@ -75,7 +75,7 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// readerEvery is the pause between two reads of the live heap of a verb that reads a long file: the text of
+// readerEvery is the pause between two reads of the live heap of a command that reads a long file: the text of
 // the file is one large allocation, after which the GOGC of a small heap would double the memory.
 const readerEvery = 10 * time.Millisecond
 

@@ -24,11 +24,11 @@ import (
 type configFlags struct {
 	command *cobra.Command
 	file    string
-	trusts  bool              // the verb marks precept.yaml of the working directory as trusted for this user
+	trusts  bool              // the command marks precept.yaml of the working directory as trusted for this user
 	given   map[string]string // values of the flags, by path of the key
 }
 
-// projectFile is the configuration file that every verb reads from the working directory by default.
+// projectFile is the configuration file that every command reads from the working directory by default.
 const projectFile = "precept.yaml"
 
 // flagValue is the flag of one configuration key. The flag accepts any text; configs.Parse checks all keys together.
@@ -51,7 +51,7 @@ func (v flagValue) Type() string {
 	return "value"
 }
 
-// withConfig adds the configuration's flags to a verb, and makes the verb call run with the configuration.
+// withConfig adds the configuration's flags to a command, and makes the command call run with the configuration.
 // Help shows the flags of the keys in shown. Faults of keys that only a server needs are ignored.
 func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := inv.addConfigFlags(c, shown...)
@@ -65,7 +65,7 @@ func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*co
 	return c
 }
 
-// withBank adds the configuration's flags to a verb, and makes the verb call run with the configured bank.
+// withBank adds the configuration's flags to a command, and makes the command call run with the configured bank.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := inv.tools.OpenWriter(cfg)
@@ -77,8 +77,8 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each key of the configuration to a verb, except flags that
-// the verb defines itself. Help shows the flags of the keys in shown, or all flags if shown is empty.
+// addConfigFlags adds --config and one flag for each key of the configuration to a command, except flags that
+// the command defines itself. Help shows the flags of the keys in shown, or all flags if shown is empty.
 func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{command: c, given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -112,10 +112,10 @@ func configNames() []configs.Name {
 	return names
 }
 
-// bankKeys returns the keys that help shows for verbs on lessons.
+// bankKeys returns the keys that help shows for commands on lessons.
 func bankKeys() []string { return []string{"lessons", "store.url"} }
 
-// storeKeys returns the keys that help shows for verbs on the store.
+// storeKeys returns the keys that help shows for commands on the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
 // path returns the path of the configuration file from --config, PRECEPT_CONFIG, or the working directory, in
@@ -189,7 +189,7 @@ func readSecret(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
-// load prints the path of the configuration file, and reads the configuration for a verb without a server.
+// load prints the path of the configuration file, and reads the configuration for a command without a server.
 func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
@@ -200,11 +200,11 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// optOutEvery is the time after which a running verb reads the opt-outs of the configuration again.
+// optOutEvery is the time after which a running command reads the opt-outs of the configuration again.
 const optOutEvery = 10 * time.Second
 
 // optOutReader returns a function that returns the opt-outs of the configuration, and reads the configuration
-// again every optOutEvery, so that a verb that keeps running applies changed opt-outs. While the
+// again every optOutEvery, so that a command that keeps running applies changed opt-outs. While the
 // configuration has faults, the last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
@@ -234,8 +234,8 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a verb. Without a configured data directory and without precept's data in
-// ./data, a verb uses the data of the running server of this user, or the data of earlier runs without a server
+// dataDir returns the data directory of a command. Without a configured data directory and without precept's data in
+// ./data, a command uses the data of the running server of this user, or the data of earlier runs without a server
 // (`precept run`).
 func (f *configFlags) dataDir(inv *invocation, configured string) string {
 	if f.dataPlaceIsSet(inv) || server.HoldsData(configured) {

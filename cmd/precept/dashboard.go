@@ -20,7 +20,7 @@ type dashboardLink struct {
 	Login string `json:"login_url,omitempty"` // URL with the token; empty when the configuration holds only hashes of tokens
 }
 
-// dashboard returns the verb that prints or opens the login link of the running server.
+// dashboard returns the command that prints or opens the login link of the running server.
 func (inv *invocation) dashboard() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{

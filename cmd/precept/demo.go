@@ -95,7 +95,7 @@ func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	return demoEffect{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
-// demo returns the verb that runs simulated agents with known effects through a server.
+// demo returns the command that runs simulated agents with known effects through a server.
 func (inv *invocation) demo() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{

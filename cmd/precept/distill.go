@@ -33,7 +33,7 @@ type distillFlags struct {
 	printPrompts string
 }
 
-// distill returns the verb that derives lessons from stored sessions.
+// distill returns the command that derives lessons from stored sessions.
 func (inv *invocation) distill() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
@@ -93,7 +93,7 @@ func (inv *invocation) distill() *cobra.Command {
 	return c
 }
 
-// override applies the flags of the verb to the configuration, and returns an error if they contradict each other.
+// override applies the flags of the command to the configuration, and returns an error if they contradict each other.
 func (f *distillFlags) override(cfg *configs.Config) error {
 	if f.judge != "" {
 		cfg.Distill.Judge = f.judge
@@ -241,7 +241,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens the configured store and lessons for a verb. The distiller may run at the
+// openDistiller opens the configured store and lessons for a command. The distiller may run at the
 // same time as the server, because no other program writes the notes of the distiller.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {

@@ -78,7 +78,7 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 	return err
 }
 
-// doctor returns the verb that prints the account and the state of the store.
+// doctor returns the command that prints the account and the state of the store.
 func (inv *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

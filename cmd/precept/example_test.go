@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A verb reads its arguments, standard input and the environment from an invocation, and returns the exit code.
+// A command reads its arguments, standard input and the environment from an invocation, and returns the exit code.
 func Example() {
 	w := &invocation{
 		in:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),

@@ -34,7 +34,7 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
-// export returns the verb that writes samples, conversations or coins.
+// export returns the command that writes samples, conversations or coins.
 func (inv *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{

@@ -28,7 +28,7 @@ type lakeFlags struct {
 	flushEvery   time.Duration
 }
 
-// register adds the flags to a verb.
+// register adds the flags to a command.
 func (f *lakeFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")

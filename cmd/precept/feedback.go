@@ -72,7 +72,7 @@ func (f *dataFlags) add(c *cobra.Command) {
 	)
 }
 
-// feedback returns the verb that rates a session, a run, a commit, a branch or a pull request.
+// feedback returns the command that rates a session, a run, a commit, a branch or a pull request.
 func (inv *invocation) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{

@@ -28,7 +28,7 @@ type forgetFlags struct {
 	yes, asJSON     bool
 }
 
-// forget returns the verb that deletes the stored data of a session or of a tenant.
+// forget returns the command that deletes the stored data of a session or of a tenant.
 func (inv *invocation) forget() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help names the kind of each flag's value (such as int or duration), contains the description of the verb, and fits
+// Help names the kind of each flag's value (such as int or duration), contains the description of the command, and fits
 // 100 columns without a terminal.
 func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
@@ -41,7 +41,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 	})
 }
 
-// Each verb has the flag --json, except groups of verbs and the verbs of cobra, which print no result.
+// Each command has the flag --json, except groups of commands and the commands of cobra, which print no result.
 func TestEachVerbHasTheFlagJSON(t *testing.T) {
 	each(new(invocation).root(), func(c *cobra.Command) {
 		path := c.CommandPath()

@@ -31,7 +31,7 @@ type importFlags struct {
 // importInto imports the transcripts of r, as of the time at. done is called after each transcript.
 type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
-// importVerb returns the verb that imports past conversations.
+// importVerb returns the command that imports past conversations.
 func (inv *invocation) importVerb() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{

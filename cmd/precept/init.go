@@ -37,7 +37,7 @@ type initAnswer struct {
 	Agents  map[string]string `json:"agents"`  // setting of each agent of --agent
 }
 
-// initVerb returns the verb that writes the first configuration and the first lesson of a project.
+// initVerb returns the command that writes the first configuration and the first lesson of a project.
 func (inv *invocation) initVerb() *cobra.Command {
 	var b initFlags
 	c := &cobra.Command{

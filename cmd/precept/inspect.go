@@ -14,7 +14,7 @@ import (
 	"precept/detect"
 )
 
-// inspect returns the verb that prints the tool errors, loops and feedback in transcripts.
+// inspect returns the command that prints the tool errors, loops and feedback in transcripts.
 func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	var number int

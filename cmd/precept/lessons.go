@@ -39,7 +39,7 @@ type lessonRow struct {
 	Path         string       `json:"path"`
 }
 
-// lessons returns the verb with all verbs on lessons.
+// lessons returns the command with all commands on lessons.
 func (inv *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
@@ -99,7 +99,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// actions returns the verbs that change the state of a lesson.
+// actions returns the commands that change the state of a lesson.
 func (inv *invocation) actions() []*cobra.Command {
 	return []*cobra.Command{
 		inv.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
@@ -112,7 +112,7 @@ func (inv *invocation) actions() []*cobra.Command {
 	}
 }
 
-// stateAnswer is the answer of a verb that changes a lesson: the state of the lesson after the change.
+// stateAnswer is the answer of a command that changes a lesson: the state of the lesson after the change.
 type stateAnswer struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
@@ -131,7 +131,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-// action returns the verb that applies an action to the named lesson. short is the help text.
+// action returns the command that applies an action to the named lesson. short is the help text.
 func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}

@@ -25,7 +25,7 @@ type backtestFlags struct {
 	asJSON        bool
 }
 
-// lessonsBacktest returns the verb that lists the captured sessions in which lessons would have matched.
+// lessonsBacktest returns the command that lists the captured sessions in which lessons would have matched.
 func (inv *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{

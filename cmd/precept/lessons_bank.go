@@ -21,7 +21,7 @@ func userName(env func(string) (string, bool)) string {
 	return cmp.Or(variable(env, "USER"), "operator")
 }
 
-// readBook reads the configured lessons once, for a verb.
+// readBook reads the configured lessons once, for a command.
 func readBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -41,7 +41,7 @@ type pushAnswer struct {
 	Changes []lesson.Event `json:"changes"`
 }
 
-// lessonsPush returns the verb that replaces the lessons in Redis by a directory.
+// lessonsPush returns the command that replaces the lessons in Redis by a directory.
 func (inv *invocation) lessonsPush() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -81,7 +81,7 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 	})
 }
 
-// lessonsPull returns the verb that writes the lessons in Redis into a directory.
+// lessonsPull returns the command that writes the lessons in Redis into a directory.
 func (inv *invocation) lessonsPull() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

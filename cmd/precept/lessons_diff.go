@@ -33,7 +33,7 @@ type change struct {
 	Diff     string           `json:"diff"`
 }
 
-// lessonsDiff returns the verb that compares two banks.
+// lessonsDiff returns the command that compares two banks.
 func (inv *invocation) lessonsDiff() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

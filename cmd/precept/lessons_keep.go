@@ -18,7 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-// lessonsRetire returns the verb that moves lessons into the archive.
+// lessonsRetire returns the command that moves lessons into the archive.
 func (inv *invocation) lessonsRetire() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
@@ -74,10 +74,10 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 	})
 }
 
-// eventsRead is the number of newest events that the log verb reads.
+// eventsRead is the number of newest events that the log command reads.
 const eventsRead = 1000
 
-// lessonsLog returns the verb that prints the audit log of the lessons.
+// lessonsLog returns the command that prints the audit log of the lessons.
 func (inv *invocation) lessonsLog() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -118,7 +118,7 @@ func (inv *invocation) lessonsLog() *cobra.Command {
 	})
 }
 
-// lessonsExport returns the verb that writes the lessons as JSON lines or as files.
+// lessonsExport returns the command that writes the lessons as JSON lines or as files.
 func (inv *invocation) lessonsExport() *cobra.Command {
 	var format string
 	var states []string

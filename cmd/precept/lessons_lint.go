@@ -22,7 +22,7 @@ type lintAnswer struct {
 	Sessions int              `json:"sessions"` // captured sessions on which the triggers were tried
 }
 
-// lessonsLint returns the verb that checks all lessons.
+// lessonsLint returns the command that checks all lessons.
 func (inv *invocation) lessonsLint() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{
@@ -68,7 +68,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 	})
 }
 
-// warnOfFaults warns about lesson files that a verb leaves out.
+// warnOfFaults warns about lesson files that a command leaves out.
 func warnOfFaults(console io.Writer, files int) {
 	fmt.Fprintf(
 		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(files, "file"),

@@ -25,7 +25,7 @@ type listFlags struct {
 	expired, archived, asJSON bool
 }
 
-// lessonsList returns the verb that lists the lessons.
+// lessonsList returns the command that lists the lessons.
 func (inv *invocation) lessonsList() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
@@ -125,7 +125,7 @@ func bankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
-// lessonsShow returns the verb that prints one lesson with its findings and opinions.
+// lessonsShow returns the command that prints one lesson with its findings and opinions.
 func (inv *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{

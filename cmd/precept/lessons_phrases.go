@@ -30,7 +30,7 @@ type phrasesAnswer struct {
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
 
-// lessonsPhrases returns the verb that proposes keywords for a lesson.
+// lessonsPhrases returns the command that proposes keywords for a lesson.
 func (inv *invocation) lessonsPhrases() *cobra.Command {
 	var accept []string
 	var judge, asJSON bool

@@ -56,7 +56,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// lessonsTrial returns the verb that starts the trial of a lesson.
+// lessonsTrial returns the command that starts the trial of a lesson.
 func (inv *invocation) lessonsTrial() *cobra.Command {
 	var f trialFlags
 	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"

@@ -60,7 +60,7 @@ type tryAnswer struct {
 	Suggestions []suggestedLesson `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
-// lessonsTry returns the verb that prints the lessons that match a text.
+// lessonsTry returns the command that prints the lessons that match a text.
 func (inv *invocation) lessonsTry() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{

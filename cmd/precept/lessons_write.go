@@ -29,7 +29,7 @@ type draftFlags struct {
 	keywords, errors, kinds, requests, tags, evidence []string
 }
 
-// lessonsNew returns the verb that writes a new lesson.
+// lessonsNew returns the command that writes a new lesson.
 func (inv *invocation) lessonsNew() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
@@ -75,7 +75,7 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 	})
 }
 
-// add registers the flags of a draft with a verb.
+// add registers the flags of a draft with a command.
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.title, "title", "", "what to do or avoid, in the imperative; default: made of the slug",
@@ -174,7 +174,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
-// lessonsImport returns the verb that adds lessons of another bank, in quarantine.
+// lessonsImport returns the command that adds lessons of another bank, in quarantine.
 func (inv *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{

@@ -1,7 +1,7 @@
 // Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
 // experience.
 //
-// A verb is a subcommand such as precept serve; most files hold one verb. Only this package makes the clock, the random
+// Most files hold one command, such as precept serve. Only this package makes the clock, the random
 // source, the logger and the store, reads the environment and receives signals.
 //
 // Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
@@ -36,14 +36,14 @@ const (
 	exitCut    = 3
 )
 
-// invocation holds everything outside of the program that a verb may touch.
+// invocation holds everything outside of the program that a command may touch.
 type invocation struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
 	envNames []string // names of all environment variables
 	tools    server.Tools
-	names    []configs.Name // keys of the configuration, which all verbs share; nil until a verb needs the keys
+	names    []configs.Name // keys of the configuration, which all commands share; nil until a command needs the keys
 }
 
 func main() { os.Exit(run()) }
@@ -79,7 +79,7 @@ func run() int {
 
 // execute runs a command line, prints the error, and returns the exit code.
 func (inv *invocation) execute(ctx context.Context, args []string) int {
-	root := inv.root() //nolint:contextcheck // cobra passes ctx to the verb
+	root := inv.root() //nolint:contextcheck // cobra passes ctx to the command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var coded *codedError
@@ -97,7 +97,7 @@ func (inv *invocation) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error with an exit code. A nil err means that the verb has printed everything.
+// codedError is an error with an exit code. A nil err means that the command has printed everything.
 type codedError struct {
 	code int
 	err  error
@@ -114,7 +114,7 @@ func (e *codedError) Unwrap() error { return e.err }
 
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
-// root returns the command with all verbs.
+// root returns the command with all commands.
 func (inv *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
@@ -135,8 +135,8 @@ func (inv *invocation) root() *cobra.Command {
 	})
 	wrapHelp(inv.out, root)
 	for _, g := range []struct {
-		title string
-		verbs []*cobra.Command
+		title    string
+		commands []*cobra.Command
 	}{
 		{"Run it:", []*cobra.Command{
 			inv.initVerb(), inv.check(), inv.serve(), inv.runVerb(), inv.readyVerb(), inv.demo(),
@@ -150,10 +150,10 @@ func (inv *invocation) root() *cobra.Command {
 		{"Data:", []*cobra.Command{inv.export(), inv.importVerb(), inv.forget(), inv.migrate()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, v := range g.verbs {
+		for _, v := range g.commands {
 			v.GroupID = g.title
 		}
-		root.AddCommand(g.verbs...)
+		root.AddCommand(g.commands...)
 	}
 	root.AddCommand(version(inv.out))
 	checkTopics(root)
@@ -180,7 +180,7 @@ func checkTopics(root *cobra.Command) {
 	}
 }
 
-// version returns the verb that prints the version of the binary.
+// version returns the command that prints the version of the binary.
 func version(out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManualPages writes one manual page for each verb. tools/release.sh runs this test with
+// TestManualPages writes one manual page for each command. tools/release.sh runs this test with
 // PRECEPT_MAN and packs the pages. The bytes of the pages are the same in every run.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
@@ -39,7 +39,7 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// writePages writes the pages of the root command and of all verbs. The date in a page is fixed.
+// writePages writes the pages of the root command and of all commands. The date in a page is fixed.
 func writePages(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -58,7 +58,7 @@ func writePages(t *testing.T, dir string) {
 	}
 }
 
-// escapeAll escapes the help of all verbs, because cobra/doc reads help as Markdown: <hex> would be
+// escapeAll escapes the help of all commands, because cobra/doc reads help as Markdown: <hex> would be
 // a tag, and * would begin emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)

@@ -22,7 +22,7 @@ type migrateFlags struct {
 	yes, asJSON bool
 }
 
-// migrate returns the verb that moves a store in Redis to shards.
+// migrate returns the command that moves a store in Redis to shards.
 func (inv *invocation) migrate() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{

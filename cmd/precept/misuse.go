@@ -24,22 +24,22 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongArguments names the fault in the number of arguments, or in the name of a verb.
+// wrongArguments names the fault in the number of arguments, or in the name of a command.
 func wrongArguments(c *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
 		return fmt.Sprintf("an argument is missing: %s;", c.UseLine())
 	case c.HasSubCommands():
 		var names []string
-		for _, verb := range c.Commands() {
-			names = append(names, verb.Name())
+		for _, sub := range c.Commands() {
+			names = append(names, sub.Name())
 		}
 		if near := spell.Nearest(args[0], names); near != "" {
 			return fmt.Sprintf(
-				"%q is not a verb of %s; did you mean %s?", args[0], c.CommandPath(), near,
+				"%q is not a command of %s; did you mean %s?", args[0], c.CommandPath(), near,
 			)
 		}
-		return fmt.Sprintf("%q is not a verb of %s;", args[0], c.CommandPath())
+		return fmt.Sprintf("%q is not a command of %s;", args[0], c.CommandPath())
 	}
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }

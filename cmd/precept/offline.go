@@ -16,20 +16,20 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is a running store in this process, without a server, for verbs that write.
+// offline is a running store in this process, without a server, for commands that write.
 type offline struct {
 	Store   *store.Store
 	backend server.Backend
 	stop    func() error // stops the store and returns the failures of its steps
 }
 
-// errServed is the error of a data directory that a server has locked. A verb then asks the server.
+// errServed is the error of a data directory that a server has locked. A command then asks the server.
 var errServed = sqlite.ErrLocked
 
-// offlineUse describes what a verb does with an offline store.
+// offlineUse describes what a command does with an offline store.
 type offlineUse struct {
 	create      bool // make a missing store
-	sharesRedis bool // the verb may run while a server with this data directory uses the same store in Redis
+	sharesRedis bool // the command may run while a server with this data directory uses the same store in Redis
 }
 
 // openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For

@@ -28,7 +28,7 @@ func writeLine(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// reply writes the answer of a verb as JSON, or as a sentence.
+// reply writes the answer of a command as JSON, or as a sentence.
 func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
 		return writeJSON(out, v)

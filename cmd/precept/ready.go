@@ -28,7 +28,7 @@ type readiness struct {
 	answers bool // a server answered
 }
 
-// readyVerb returns the verb that asks a running server whether the server accepts requests: the health check of an
+// readyVerb returns the command that asks a running server whether the server accepts requests: the health check of an
 // image without a shell.
 func (inv *invocation) readyVerb() *cobra.Command {
 	var asJSON bool

@@ -28,7 +28,7 @@ func (f *ledgerFlags) open(inv *invocation) *ledger.Ledger {
 	}
 }
 
-// record returns the verb that adds a failure to the ledger.
+// record returns the command that adds a failure to the ledger.
 func (inv *invocation) record() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var e ledger.Entry

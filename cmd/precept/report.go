@@ -43,7 +43,7 @@ func (f *reportFlags) parseWhatIf(text string) error {
 	return nil
 }
 
-// report returns the verb that prints the effects of the lessons.
+// report returns the command that prints the effects of the lessons.
 func (inv *invocation) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
@@ -104,7 +104,7 @@ func explain(out io.Writer, r report.Report, f *reportFlags) error {
 }
 
 // findReport asks the running server first, because the memory of the server is newer than the
-// store. If no server answers, or if this verb knows no admin token, the store is read. Another refusal
+// store. If no server answers, or if this command knows no admin token, the store is read. Another refusal
 // of the server is an error.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,

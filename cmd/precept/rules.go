@@ -14,7 +14,7 @@ import (
 	"precept/inject/rules"
 )
 
-// rules returns the verb with all verbs on rules files.
+// rules returns the command with all commands on rules files.
 func (inv *invocation) rules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
@@ -32,7 +32,7 @@ type scanAnswer struct {
 	Files    []rules.SeenFile `json:"files"`
 }
 
-// rulesScan returns the verb that lists the rules files in the captured sessions.
+// rulesScan returns the command that lists the rules files in the captured sessions.
 func (inv *invocation) rulesScan() *cobra.Command {
 	var tenant string
 	var asJSON bool

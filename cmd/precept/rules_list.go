@@ -13,7 +13,7 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesList returns the verb that prints the registered sections.
+// rulesList returns the command that prints the registered sections.
 func (inv *invocation) rulesList() *cobra.Command {
 	var asJSON bool
 	var tenant string

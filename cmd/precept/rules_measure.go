@@ -42,7 +42,7 @@ type measureAnswer struct {
 	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
 }
 
-// rulesMeasure returns the verb that registers sections of a rules file for measurement.
+// rulesMeasure returns the command that registers sections of a rules file for measurement.
 func (inv *invocation) rulesMeasure() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{

@@ -31,7 +31,7 @@ type judgement struct {
 	why     string      // reason for keeping the section
 }
 
-// rulesPropose returns the verb that prints a rules file without the sections that can be removed.
+// rulesPropose returns the command that prints a rules file without the sections that can be removed.
 func (inv *invocation) rulesPropose() *cobra.Command {
 	var tenant string
 	var margin float64
@@ -248,7 +248,7 @@ func cutSections(text string, cuts []rules.Span) string {
 // codeSpan finds the code spans of a section: commands and names of files.
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
-// rulesToLessons returns the verb that makes a quarantined lesson of a section.
+// rulesToLessons returns the command that makes a quarantined lesson of a section.
 func (inv *invocation) rulesToLessons() *cobra.Command {
 	var names, keywords []string
 	var asJSON bool

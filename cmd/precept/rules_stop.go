@@ -13,7 +13,7 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesStop returns the verb that ends the measurement of sections.
+// rulesStop returns the command that ends the measurement of sections.
 func (inv *invocation) rulesStop() *cobra.Command {
 	var names []string
 	var asJSON bool

@@ -27,7 +27,7 @@ type runFlags struct {
 	run, session, agent string
 }
 
-// runVerb returns the verb that runs an agent through precept.
+// runVerb returns the command that runs an agent through precept.
 func (inv *invocation) runVerb() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"precept/configs"
 )
 
-// serve returns the verb that runs the server.
+// serve returns the command that runs the server.
 func (inv *invocation) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",

@@ -42,8 +42,8 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	return errUntrusted
 }
 
-// sendsAway reports whether the verb sends data to a host or a variable of the file. Only run starts a server; the
-// other verbs use the store, the bank and the judge.
+// sendsAway reports whether the command sends data to a host or a variable of the file. Only run starts a server; the
+// other commands use the store, the bank and the judge.
 func (f *configFlags) sendsAway(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -73,7 +73,7 @@ func (inv *invocation) accept(text []byte) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(inv.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other verbs\n", projectFile, err)
+		fmt.Fprintf(inv.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other commands\n", projectFile, err)
 	}
 }
 

@@ -30,7 +30,7 @@ type verifyAnswer struct {
 	Results  []ledger.Result  `json:"results"` // result per failure, in the same order; empty without a failure
 }
 
-// verify returns the verb that runs a command and records its failures in the ledger.
+// verify returns the command that runs a given program and records its failures in the ledger.
 func (inv *invocation) verify() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string

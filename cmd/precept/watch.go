@@ -25,7 +25,7 @@ type watchFlags struct {
 	asJSON       bool
 }
 
-// watch returns the verb that prints the turns of a session as the turns are stored.
+// watch returns the command that prints the turns of a session as the turns are stored.
 func (inv *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{

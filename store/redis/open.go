@@ -113,7 +113,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.endCall("ping", &s.slow, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
 }
 
-// do runs an operation of the recorder, a verb or a dashboard, which may take a moment.
+// do runs an operation of the recorder, a command or a dashboard, which may take a moment.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
 	return s.through(ctx, op, &s.slow, fn)
 }

@@ -70,7 +70,7 @@ func imported(t *testing.T, store []string, tenant string, n int) {
 const count = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-// DuckDB and pandas read the lake of an embedded store and of Redis. Runs of the verb that follow each
+// DuckDB and pandas read the lake of an embedded store and of Redis. Runs of the command that follow each
 // other write each sample once, and the recipes of the documentation run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	wanted(t, ".cache/venv/bin/python", "make e2e-deps installs it")

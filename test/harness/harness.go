@@ -1,11 +1,11 @@
 // Package harness starts precept for the whole-system tests.
 //
 // The tests run the program as users do. Main builds the command once per test process and puts the
-// binary first in PATH, so that servers, verbs and scripts find the name precept. In a test with
+// binary first in PATH, so that servers, commands and scripts find the name precept. In a test with
 // the race detector, the binary has the race detector, too.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
-// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), verbs (Verb,
+// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), commands (Verb,
 // MustVerb) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 

@@ -32,7 +32,7 @@ func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, c
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// RunVerb runs a precept verb and returns standard output.
+// RunVerb runs a precept command and returns standard output.
 func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -46,7 +46,7 @@ func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	return string(b), err
 }
 
-// MustVerb runs a precept verb that must succeed, and returns standard output.
+// MustVerb runs a precept command that must succeed, and returns standard output.
 func MustVerb(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := RunVerb(t, args...)

@@ -34,8 +34,8 @@ func opinionated(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-// The opinion of a judge is shown next to its lesson: by the running server, by the verbs on the store, and by lessons
-// show.
+// The opinion of a judge is shown next to its lesson: by the running server, by the commands on the store, and by
+// lessons show.
 func TestJudgeOpinionsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

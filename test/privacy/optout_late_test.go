@@ -67,7 +67,7 @@ func rowsOf(t *testing.T, data string) string {
 	return fmt.Sprint(rows)
 }
 
-// outputs runs each verb that writes stored content, and returns the text of each output.
+// outputs runs each command that writes stored content, and returns the text of each output.
 func outputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	verb := func(args ...string) string {

@@ -159,7 +159,7 @@ func TestDeployedYAMLHasNoDuplicateKeys(t *testing.T) {
 	}
 }
 
-// The image uses existing variables, verbs and ports, and has a health check.
+// The image uses existing variables, commands and ports, and has a health check.
 func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
 	t.Parallel()
 	text, env := deployed(t, "Dockerfile"), imageEnv(t)
@@ -215,7 +215,7 @@ func unit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-// The unit starts an existing verb, with write access to its directory, reloads, and allows for the drain.
+// The unit starts an existing command, with write access to its directory, reloads, and allows for the drain.
 func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	t.Parallel()
 	text := deployed(t, "deploy/precept.service")

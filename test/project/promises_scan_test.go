@@ -71,13 +71,13 @@ func (p *promises) faults(file, text string) []string {
 	return out
 }
 
-// verbs reports command lines of precept with an unknown verb.
+// commands reports command lines of precept with an unknown command.
 func (p *promises) verbs(c code, fault func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
 				if _, rest := p.command([]string{m[1], sub}); len(rest) > 0 {
-					fault("precept %s %s is not a verb", m[1], sub)
+					fault("precept %s %s is not a command", m[1], sub)
 				}
 			}
 			return
@@ -104,7 +104,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return // prose in a block
 		}
-		fault("precept %s is not a verb", strings.Join(words[:named], " "))
+		fault("precept %s is not a command", strings.Join(words[:named], " "))
 		return
 	}
 	ours, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
@@ -112,7 +112,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 	p.flags(verb, ours, fault)
 }
 
-// flags reports unknown flags of a verb; for a flag without a verb, flags that no verb has.
+// flags reports unknown flags of a command; for a flag without a command, flags that no command has.
 func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {

@@ -38,7 +38,7 @@ type promises struct {
 	sections map[string]bool // first segments of keys
 }
 
-// README, docs, configs and examples name existing verbs, flags, keys, variables, metrics, paths, headers, make
+// README, docs, configs and examples name existing commands, flags, keys, variables, metrics, paths, headers, make
 // targets and links only.
 func TestDocsNameExistingThings(t *testing.T) {
 	p := gatherPromises(t)
@@ -294,14 +294,14 @@ func makeTargets(t *testing.T) map[string]bool {
 	return out
 }
 
-// command is a verb of the program, or the program itself.
+// command is a command of the program, or the program itself.
 type command struct {
 	path  string // precept lessons approve
 	flags map[string]bool
 	verbs map[string]*command
 }
 
-// commandTree reads the verbs and flags of the program through the shell completion.
+// commandTree reads the commands and flags of the program through the shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -321,7 +321,7 @@ func commandTree(t *testing.T) *command {
 			c.flags[strings.TrimPrefix(flag, "--")] = true
 		}
 		if len(words) > 0 && words[0] == "help" {
-			return c // the arguments are verbs
+			return c // the arguments are commands
 		}
 		for _, verb := range complete(append(slices.Clone(words), "")...) {
 			c.verbs[verb] = read(append(slices.Clone(words), verb))
@@ -331,7 +331,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command finds the verb of some words; rest holds the remaining words.
+// command finds the command of some words; rest holds the remaining words.
 func (p *promises) command(words []string) (c *command, rest []string) {
 	c = p.root
 	for i, word := range words {
@@ -344,7 +344,7 @@ func (p *promises) command(words []string) (c *command, rest []string) {
 	return c, nil
 }
 
-// hasFlag reports whether a verb or one of its subverbs has a flag.
+// hasFlag reports whether a command or one of its subverbs has a flag.
 func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true

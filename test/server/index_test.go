@@ -33,7 +33,7 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	})
 }
 
-// A running server imports the transcripts that the verb sends, and names a bad line.
+// A running server imports the transcripts that the command sends, and names a bad line.
 func TestImportBesideARunningServer(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")

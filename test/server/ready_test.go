@@ -12,7 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// The verb ready prints the status of /readyz, finds the server by data directory or address, and fails without a
+// The command ready prints the status of /readyz, finds the server by data directory or address, and fails without a
 // server.
 func TestReadyVerbMatchesReadyz(t *testing.T) {
 	t.Parallel()

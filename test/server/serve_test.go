@@ -267,7 +267,7 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	}
 }
 
-// The verbs that read the store work during a running server and after it.
+// The commands that read the store work during a running server and after it.
 func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -139,7 +139,7 @@ func followSession(t *testing.T, dir, id string) {
 	}
 }
 
-// sameExports checks that the admin listener and the verb export the same lines.
+// sameExports checks that the admin listener and the command export the same lines.
 func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A long transcript needs its own bytes and little more: the memory above that of an idle verb stays below twice
+// A long transcript needs its own bytes and little more: the memory above that of an idle command stays below twice
 // the size of the file.
 func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
@@ -47,7 +47,7 @@ func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
 	}
 }
 
-// peakMemory returns the largest resident size of a verb, in bytes.
+// peakMemory returns the largest resident size of a command, in bytes.
 func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)

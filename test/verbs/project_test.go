@@ -58,7 +58,7 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	}
 }
 
-// A second start prints the address of the dashboard and the verb that prints the login link.
+// A second start prints the address of the dashboard and the command that prints the login link.
 func TestSecondStartPrintsTheDashboardAddress(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

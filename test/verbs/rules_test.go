@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// rulesOf writes a rules file, and returns a function that calls a verb of rules on the file.
+// rulesOf writes a rules file, and returns a function that calls a command of rules on the file.
 func rulesOf(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()

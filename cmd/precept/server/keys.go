@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	reachLimit = time.Second      // maximum time that a start, or a verb, waits for Redis
+	reachLimit = time.Second      // maximum time that a start, or a command, waits for Redis
 	reachEvery = time.Second      // interval at which a server that started without Redis reads the keys again
 	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
 	fleetFile  = "fleet.json"     // name of the copy of the keys in the data directory

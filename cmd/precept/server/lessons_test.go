@@ -187,7 +187,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 }
 
-// A verb without a server changes a lesson by the rules of the bank.
+// A command without a server changes a lesson by the rules of the bank.
 func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

@@ -73,7 +73,7 @@ func (l *runningServer) playSession(agent, name, words, feedback string) {
 }
 
 // A served session is measured, reported, stored and exported: the admin listener returns the number of injections
-// of the server's report, and after the stop a verb exports the sessions from the store.
+// of the server's report, and after the stop a command exports the sessions from the store.
 func TestServedSessionReachesReportAndStore(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

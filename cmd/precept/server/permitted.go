@@ -169,7 +169,7 @@ func (e permittedEvidence) EachSample(ctx context.Context, tenant string, since,
 	return e.permit.eachSample(ctx, e.Evidence, tenant, since, until, fn)
 }
 
-// permittedStore is a store for a verb behind a permit.
+// permittedStore is a store for a command behind a permit.
 type permittedStore struct {
 	Stored
 	permit permit

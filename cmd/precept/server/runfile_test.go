@@ -58,7 +58,7 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 	}
 }
 
-// A verb on the data directory of a running server uses the server's reward.close_after, not the value of its own
+// A command on the data directory of a running server uses the server's reward.close_after, not the value of its own
 // configuration.
 func TestCloseAfterOfARunningServerHasPriority(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}

@@ -40,7 +40,7 @@ func (l *runningServer) postAdmin(path, body string) string {
 }
 
 // The actions of an operator on the admin listener of a running server take effect: a rating counts, the pages find
-// the stored sessions, the exports hold the lines of a verb on the same store, and a forgotten session is in no list
+// the stored sessions, the exports hold the lines of a command on the same store, and a forgotten session is in no list
 // of sessions and in no export.
 func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()

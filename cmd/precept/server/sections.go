@@ -53,7 +53,7 @@ func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
 	return s
 }
 
-// LearnedSections returns the registry of a configuration, for a verb that reads the measurements in the store.
+// LearnedSections returns the registry of a configuration, for a command that reads the measurements in the store.
 func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
 	p, closePlace, err := t.OpenSections(cfg)
 	if err != nil {

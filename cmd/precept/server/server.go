@@ -4,7 +4,7 @@
 // the end of the context or the failure of a worker. Several servers may live in one process, each on a data
 // directory and on ports of its own. A server runs once.
 //
-// Tools opens the store, the bank of lessons and a distiller for the server and for verbs. The
+// Tools opens the store, the bank of lessons and a distiller for the server and for commands. The
 // caller closes what Tools opens.
 package server
 
@@ -64,7 +64,7 @@ type Options struct {
 	Embedded bool
 	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil: not written.
 	Addresses io.Writer
-	// UserRunFile is the path of the run file of this user, which verbs in other folders read; "" for none.
+	// UserRunFile is the path of the run file of this user, which commands in other folders read; "" for none.
 	UserRunFile string
 }
 

@@ -62,7 +62,7 @@ type rowCounts interface {
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Stored is the configured store, opened for a verb. The caller closes the store.
+// Stored is the configured store, opened for a command. The caller closes the store.
 type Stored interface {
 	Evidence
 	Backend
@@ -90,7 +90,7 @@ func (t *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, err
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a verb. The options apply to SQLite; path, clock and
+// OpenStore opens the configured store for a command. The options apply to SQLite; path, clock and
 // limits come from the configuration.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
 	if IsRedis(cfg.StoreURL()) {
@@ -138,7 +138,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// reachRedis opens the configured Redis for a verb, which needs an answer of Redis.
+// reachRedis opens the configured Redis for a command, which needs an answer of Redis.
 func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -270,7 +270,7 @@ func tenantSessions(cfg *configs.Config) int {
 	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
-// LearnOptions returns the options of a learner for every verb that learns or reports.
+// LearnOptions returns the options of a learner for every command that learns or reports.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
