@@ -18,7 +18,7 @@ const (
 )
 
 // Verb runs a precept command line in an empty directory.
-func Verb(t *testing.T, stdin string, args ...string) (out, complaints string, code int) {
+func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_DATA_HOME="+t.TempDir())
@@ -76,10 +76,10 @@ type Diagnosis struct {
 // Doctor returns the account of a data directory and checks that the account balances.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
-	out, complaints, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
+	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone {
-		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, complaints)
+		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {

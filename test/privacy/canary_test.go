@@ -27,7 +27,7 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns one value of every kind. The values are joined at run time, so that secret
+// canaries returns a secret or personal value of every kind. The values are joined at run time, so that secret
 // scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -45,7 +45,7 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks lists the canaries that a text contains completely or for the greater part.
+// leaks lists the canaries of which a text contains the first two thirds, with the kind, the file and the place.
 func leaks(all map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -61,10 +61,9 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// streaming is an upstream that answers with words and calls that contain the text, in pieces of
-// seven bytes, and closes the connection in the middle of the last value if the request demands
-// that.
-func streaming(t *testing.T, text string, last string) *httptest.Server {
+// streamingModel starts a model that streams text as words and as the arguments of a tool call, in pieces of seven
+// bytes. To a request with the words "hang up" it streams three quarters of cut and closes the connection.
+func streamingModel(t *testing.T, text string, cut string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -83,7 +82,7 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 			}
 		}
 		if strings.Contains(string(body), "hang up") {
-			streamText("Use " + last[:len(last)*3/4])
+			streamText("Use " + cut[:len(cut)*3/4])
 			panic(http.ErrAbortHandler)
 		}
 		streamText(text)
@@ -103,8 +102,8 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 	return s
 }
 
-// No raw value is stored: a canary of each kind in each place that an agent, a model or a person
-// can write, and a search of each file of the data directory, the log, the metrics and each export format.
+// A canary of each kind is in each place that an agent, a model or a person can write. No file of the data directory,
+// no log line, no metric and no export format contains a canary.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string
@@ -112,7 +111,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		list = append(list, kind+" is "+values[kind]+" here.")
 	}
 	text := strings.Join(list, "\n")
-	up := streaming(t, text, values["openai"])
+	up := streamingModel(t, text, values["openai"])
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
 
@@ -129,17 +128,17 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list1 := strings.TrimSuffix(string(messages), "]") + `,{"role":"user","content":"` + escaped + ` %s"}]`
+	template := strings.TrimSuffix(string(messages), "]") + `,{"role":"user","content":"` + escaped + ` %s"}]`
 	name := "run of " + values["email"] + " with " + values["github"]
 	header := http.Header{
 		"Precept-Session": {name}, "Precept-Agent": {"agent-" + values["email"]}, "Precept-Tags": {values["gitlab"]}, "User-Agent": {"tool/" + values["npm"]},
 		"Authorization": {"Bearer " + values["openai"]}, "X-Api-Key": {values["anthropic"]}, "Api-Key": {values["stripe"]}, "Cookie": {"id=" + values["jwt"]},
 	}
 	for _, words := range []string{"go on", "hang up"} {
-		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(list1, words))
+		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, words))
 		code, answer := harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
-			t.Fatalf("%s: got code %d, answer %s, want status 200 and a stream with \"data: \"", words, code, answer)
+			t.Fatalf("model request %q: got status %d, body %s, want 200 and a stream with \"data: \"", words, code, answer)
 		}
 	}
 	for i, kind := range []string{"correction", "rejection"} {
@@ -147,9 +146,9 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, about := range []string{name, "nobody has " + values["slack"]} { // joined, and parked
-			one := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
-			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, one); code != 202 {
+		for _, about := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
+			entry := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
+			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, entry); code != 202 {
 				t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
 			}
 		}
@@ -158,50 +157,50 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		harness.Post(t, p.Data+"/v1/feedback", header, bad)
 		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, bad)
 	}
-	p.Eventually("the samples", func() bool {
+	p.Eventually("the closed session in /metrics", func() bool {
 		_, metrics := harness.Get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(metrics, `precept_sessions_closed_total 1`)
 	})
 	p.Drained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
-		t.Fatalf("nothing was kept: this test finds nothing in %d files", len(all))
+		t.Fatalf("no redacted email is in the %d files of the data directory, so that this test cannot fail", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
 	all["the log"] = p.Log.String()
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	for file, content := range harness.Files(t, dir) {
-		all["stopped "+file] = content
+		all["after the stop: "+file] = content
 	}
 	all["the store's documents"] = documentsOf(t, dir) // they are compressed in the file
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
-		out, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
+		out, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf(`%s: got code %d, out %q, complaints %s, want exit code 0 and (a non-empty out or format = "experiment")`, format, code, out, complaints)
+			t.Errorf("export --format %s: got exit code %d, output %q, want 0 and, except for experiment, records: %s", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if _, complaints, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
-		t.Errorf("export to parquet: got exit code %d, want 0: %s", code, complaints)
+	if _, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
+		t.Errorf("export to parquet: got exit code %d, want 0: %s", code, stderr)
 	}
 	for file, content := range harness.Files(t, filepath.Dir(path)) {
 		rows := parquetRows(t, []byte(content))
 		b, err := json.Marshal(rows)
 		if err != nil || len(rows) == 0 {
-			t.Errorf("got %d rows, error %v, want some", len(rows), err)
+			t.Errorf("%s: got %d rows, error %v, want at least 1 row", file, len(rows), err)
 		}
 		all["export parquet"], all[file] = string(b), content
 	}
 	for _, leak := range leaks(all, values) {
-		t.Errorf("got the leak %s, want none", leak)
+		t.Errorf("canary found: %s", leak)
 	}
 }
 
-// documentsOf returns all documents of the store as JSON.
+// documentsOf returns the exchanges, samples, sessions and feedback of the store as JSON.
 func documentsOf(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
@@ -222,7 +221,7 @@ func documentsOf(t *testing.T, dir string) string {
 		})
 	}
 	if err != nil || b.Len() < 1000 {
-		t.Fatalf("got %d bytes of documents, error %v, want at least 1000", b.Len(), err)
+		t.Fatalf("documents of the store: got %d bytes, error %v, want at least 1000 bytes", b.Len(), err)
 	}
 	return b.String()
 }

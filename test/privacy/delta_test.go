@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// wordsOf returns text like the results of tools: words, numbers, paths, no two equal lines.
-func wordsOf(r *rand.Rand, n int) string {
+// toolOutput returns n bytes like the result of a tool: lines with a path, a line number, words and a random number.
+func toolOutput(r *rand.Rand, n int) string {
 	list := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder
 	for b.Len() < n {
@@ -22,15 +22,15 @@ func wordsOf(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// A session of 200 turns takes at most 1.5 times its final transcript, though the agent sends the whole history in
-// each turn: the requests hold a hundred times as much.
+// A session of 200 turns takes at most 1.5 times the bytes of its final transcript, though the agent sends the whole
+// history in each turn: the requests hold a hundred times as much.
 func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	const turns, most = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)
-	history := []any{map[string]any{"role": "system", "content": wordsOf(r, 4000)}, map[string]any{"role": "user", "content": "Mend the build, please."}}
+	history := []any{map[string]any{"role": "system", "content": toolOutput(r, 4000)}, map[string]any{"role": "user", "content": "Mend the build, please."}}
 	for i := range replies {
-		replies[i] = calling(fmt.Sprintf("chatcmpl-%03d-%08x", i, r.Uint32()), "sh", `{"command":"`+strings.ReplaceAll(wordsOf(r, 120), "\n", " ")+`"}`)
+		replies[i] = toolCallReply(fmt.Sprintf("chatcmpl-%03d-%08x", i, r.Uint32()), "sh", `{"command":"`+strings.ReplaceAll(toolOutput(r, 120), "\n", " ")+`"}`)
 	}
 	up := harness.RepeatingServer(t, replies...)
 	dir := t.TempDir()
@@ -53,20 +53,20 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		}
 		message := reply.Choices[0].Message
 		id := message["tool_calls"].([]any)[0].(map[string]any)["id"]
-		history = append(history, message, map[string]any{"role": "tool", "tool_call_id": id, "content": wordsOf(r, 2400)})
+		history = append(history, message, map[string]any{"role": "tool", "tool_call_id": id, "content": toolOutput(r, 2400)})
 		final, err := json.Marshal(history)
 		if err != nil {
 			t.Fatal(err)
 		}
 		transcript = len(final)
 	}
-	p.Eventually("the last exchange", func() bool {
+	p.Eventually("all exchanges to be stored", func() bool {
 		_, text := harness.Get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(text, fmt.Sprintf(`precept_samples_total{outcome="exchange_stored"} %d`, turns))
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	sizes := map[string]int{}
 	for name, content := range harness.Files(t, dir) {
@@ -76,6 +76,6 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	share := float64(stored) / float64(transcript)
 	t.Logf("a transcript of %d bytes, sent as %d bytes, is stored in %d: %.2f times; files %v", transcript, sent, stored, share, sizes)
 	if share > most {
-		t.Errorf("%.2f times the transcript, more than %.1f", share, most)
+		t.Errorf("the store takes %.2f times the transcript, want at most %.1f times", share, most)
 	}
 }

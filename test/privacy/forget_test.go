@@ -20,15 +20,15 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("got code %d, answer %s, want status 202", code, answer)
+			t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
 		}
 	}
 	say("a", first)
 	say("b", second)
-	metric := func(want string) {
+	waitForMetric := func(want string) {
 		t.Helper()
 		p.Eventually(want, func() bool {
 			token := strings.TrimSpace(harness.Files(t, dir)["/admin-token"])
@@ -36,22 +36,22 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 			return strings.Contains(text, want)
 		})
 	}
-	metric(`precept_samples_total{outcome="sample_stored"} 2`)
+	waitForMetric(`precept_samples_total{outcome="sample_stored"} 2`)
 	for _, word := range []string{first, second} {
 		if len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("%s is in no file before the session is forgotten: the test cannot fail", word)
+			t.Fatalf("%s is in no file before the session is forgotten, so that this test cannot fail", word)
 		}
 	}
 
-	out, complaints, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
+	out, stderr, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("forget next to a running server: got exit code %d, want 0 and (1 session): %s%s", code, out, complaints)
+		t.Fatalf("forget next to a running server: got exit code %d, want 0 and the text (1 session): %s%s", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
-		t.Errorf("the session is still in %v", found)
+		t.Errorf("the word %q of the forgotten session is in %v", first, found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Error("the other session is missing")
+		t.Errorf("the word %q of the other session is in no file", second)
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
@@ -60,20 +60,20 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 
 	// The agent continues: its next turn begins a new session, which can be forgotten, too.
 	say("a", first)
-	metric(`precept_samples_total{outcome="sample_stored"} 3`)
+	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	if out, complaints, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(complaints, "nothing was deleted") {
-		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted: %s%s", code, out, complaints)
+	if out, stderr, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {
+		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted: %s%s", code, out, stderr)
 	}
-	if out, complaints, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
-		t.Errorf("forget without a server: got exit code %d, want 0 and (2 sessions): %s%s", code, out, complaints)
+	if out, stderr, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
+		t.Errorf("forget without a server: got exit code %d, want 0 and the text (2 sessions): %s%s", code, out, stderr)
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
-			t.Errorf("the deleted word %s is in %v", word, found)
+			t.Errorf("the word %s of a forgotten session is in %v", word, found)
 		}
 	}
 	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
@@ -81,15 +81,15 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	}
 }
 
-// Retention works in a running server, and follows a change of the configuration.
-func TestRetentionOfARunningServer(t *testing.T) {
+// A running server deletes a session that is older than learning.retention.
+func TestRunningServerDeletesOldSessions(t *testing.T) {
 	const word = "cornflower-1234"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
-		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 	}
-	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
-	p.Eventually("the end of the process", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
+	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
+	p.Eventually("the exchange to be deleted from the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
 }

@@ -16,9 +16,10 @@ import (
 	"precept/test/harness"
 )
 
-// judgeSays is a judge that repeats a text: in drafts and every third outcome, or, with a status,
-// in the body of an error.
-func judgeSays(t *testing.T, text string, status int) string {
+// startJudge starts a judge (a model that rates sessions and drafts lessons) and returns its URL. The judge repeats
+// text in each draft and in the reason of each rating, and in every third answer also as the outcome. With a status
+// other than 200, the judge answers only with an error whose body ends in text.
+func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,9 +50,8 @@ func judgeSays(t *testing.T, text string, status int) string {
 	return s.URL + "/v1"
 }
 
-// No output of the distiller holds a secret from the answer of a judge: not in a draft, in the
-// reason of a refusal or in an error of the judge, for people and for programs, with and without a
-// dry run, and not in the files that it writes.
+// No output of precept distill contains a secret from the answer of a judge, neither from a draft nor from a reason nor
+// from an error body: as text and as JSON, with and without --dry-run. The written lesson files contain none either.
 func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 	t.Parallel()
 	for kind, canary := range canaries() {
@@ -68,17 +68,17 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			harness.MustVerb(t, "import", past, "--data-dir", dir)
 			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
-			answering, refusing := judgeSays(t, canary, http.StatusOK), judgeSays(t, canary, http.StatusForbidden)
+			answering, refusing := startJudge(t, canary, http.StatusOK), startJudge(t, canary, http.StatusForbidden)
 			all := map[string]string{}
 			drafts := false
 			for i, more := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
-				out, complaints, _ := harness.Verb(t, "", slices.Concat(distill, more)...)
-				all[fmt.Sprint("output of run ", i, more)], all[fmt.Sprint("errors of run ", i, more)] = out, complaints
+				out, stderr, _ := harness.Verb(t, "", slices.Concat(distill, more)...)
+				all[fmt.Sprint("output of run ", i, more)], all[fmt.Sprint("errors of run ", i, more)] = out, stderr
 				drafts = drafts || strings.Contains(out, "for the build")
 			}
 			maps.Copy(all, harness.Files(t, lessons))
 			if !drafts {
-				t.Errorf("no output names a draft, so the test shows nothing: %v", all)
+				t.Errorf("no output contains a draft, so that this test cannot fail: %v", all)
 			}
 			squeezed := map[string]string{}
 			for name, text := range all {
@@ -87,7 +87,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
 				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
-					t.Errorf("got the leak %s, want none", found)
+					t.Errorf("canary found: %s", found)
 				}
 			}
 		})

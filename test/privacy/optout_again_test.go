@@ -12,8 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out by the header or by a path. Its next turn repeats all of it without the header: after a restart,
-// and after eviction from memory. No file holds the earlier text, and the new text is stored.
+// A session opts out by the header Precept-Learn or by a path in a tool call. The next turn repeats the opted-out
+// text without the header, after a restart or after the session left memory. No file contains the opted-out text, and
+// the text that is new in this turn is stored.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"
@@ -26,7 +27,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					b, _ := io.ReadAll(r.Body)
 					w.Header().Set("Content-Type", "application/json")
 					if form == "path" && !strings.Contains(string(b), news) {
-						_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
+						_, _ = io.WriteString(w, toolCallReply("chatcmpl-1", "read", `{"path":"prod.env"}`))
 						return
 					}
 					_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
@@ -42,7 +43,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					h.Set("Precept-Session", name)
 					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-						t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+						t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 					}
 				}
 				send("s-"+canary, first, header)
@@ -54,13 +55,13 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					for i := range 5 {
 						p.Eventually("a place in memory for another session", func() bool {
 							body := `{"model":"m","messages":[{"role":"user","content":"` + news + ` hello"}]}`
-							return skipped(t, p.Data+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
+							return skipReason(t, p.Data+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
 						})
-						p.Eventually("its row in the store, so that the next session finds a place in memory", func() bool {
+						p.Eventually("the exchange in the store, so that the next session finds a place in memory", func() bool {
 							return harness.Doctor(t, dir).Stored == int64(i+1)
 						})
 					}
-					p.Eventually("the others alone in memory", func() bool { return p.Health().Since.InMemory == 1 })
+					p.Eventually("only one session in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}
 				// The next request repeats the reply, which quotes the text.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)
@@ -70,7 +71,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
 					if found := harness.FilesWith(all, trace); len(found) > 0 {
-						t.Errorf("the opted-out word %q is in %v", trace, found)
+						t.Errorf("the opted-out text %q is in %v", trace, found)
 					}
 				}
 				kept := harness.ExchangesInFile(t, dir)
@@ -80,21 +81,22 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						if list[i].Session == id.String() {
 							n++
 							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), news) {
-								t.Errorf("got turn %d with %s, want only the new item of turn 2", list[i].Turn, list[i].New)
+								t.Errorf("got turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, news)
 							}
 						}
 					}
 				}
 				if n != 1 {
-					t.Errorf("%d exchanges of it are kept, want the new one", n)
+					t.Errorf("the session has %d stored exchanges, want only that of its second turn", n)
 				}
 			})
 		}
 	}
 }
 
-// skipped sends a request of a session, and returns the reason for the missing insertion.
-func skipped(t *testing.T, url, name, body string) string {
+// skipReason sends a request of a session, and returns the header Precept-Skip of the response: the reason why no
+// lesson was injected.
+func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -107,7 +109,7 @@ func skipped(t *testing.T, url, name, body string) string {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, error %v, want status 200", res.StatusCode, err)
+		t.Fatalf("model request: got status %d, error %v, want status 200", res.StatusCode, err)
 	}
 	return res.Header.Get("Precept-Skip")
 }

@@ -13,10 +13,10 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica, by the header or by a path. Its next turn repeats the whole
-// text without the header and reaches another replica at once: no file of the fleet and no key of
-// Redis holds the earlier text, and the new text is stored. The same holds for an opt-out in the
-// middle, and when the session returns to the first replica.
+// A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn repeats the
+// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis holds the
+// earlier text, and the new text is stored. The same holds for an opt-out of one turn in the middle, and for a session
+// that returns to the first replica.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"
@@ -25,7 +25,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		if strings.Contains(string(b), "by path") && !strings.Contains(string(b), news) {
-			_, _ = io.WriteString(w, calling("chatcmpl-1", "read", `{"path":"prod.env"}`))
+			_, _ = io.WriteString(w, toolCallReply("chatcmpl-1", "read", `{"path":"prod.env"}`))
 			return
 		}
 		_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
@@ -44,31 +44,31 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
 		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 		}
 	}
 	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
-	add := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
+	appendMessages := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
 	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
-		// the whole session opted out, at one replica
+		// All turns so far opted out, at one replica.
 		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
-		one = add(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+news+"?"))
+		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+news+"?"))
 		send(1, "one "+form, one, nil)
 	}
-	// the whole session opted out, at two replicas; then the session returns to the first
+	// All turns so far opted out, at two replicas. Then the session returns to the first replica.
 	two := messageJSON("user", "Look for "+canary+".")
 	send(0, "two", two, off)
-	two = add(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
+	two = appendMessages(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
 	send(1, "two", two, off)
-	two = add(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+news+"?"))
+	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+news+"?"))
 	send(0, "two", two, nil)
-	// a turn in the middle
+	// Only a turn in the middle opts out, at another replica.
 	mid := messageJSON("user", "Begin with mid "+news+".")
 	send(2, "mid", mid, nil)
-	mid = add(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
+	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
 	send(0, "mid", mid, off)
-	mid = add(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+news+"?"))
+	mid = appendMessages(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+news+"?"))
 	send(2, "mid", mid, nil)
 	for i := range fleet {
 		fleet[i].Drained(dirs[i], "--store-url", server.URL())
@@ -82,12 +82,12 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	}
 	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out word %q is in %v", trace, found)
+			t.Errorf("the opted-out text %q is in %v", trace, found)
 		}
 	}
 	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("the word %q of another turn is not stored", kept)
+			t.Errorf("the text %q of a turn without an opt-out is not stored", kept)
 		}
 	}
 }

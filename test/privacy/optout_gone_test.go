@@ -12,25 +12,25 @@ import (
 	"precept/test/harness"
 )
 
-// conversation stores one turn of a session. The model calls a tool with a path, and the sample of the session
-// has the words of the user and not the call.
-func conversation(t *testing.T, p *harness.Process, name, words string) {
+// sendTurn sends a request of the session name with a message of the user.
+func sendTurn(t *testing.T, p *harness.Process, name, words string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`); code != http.StatusOK {
-		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 	}
 }
 
-// After learning.hot deleted the exchanges of a session, the paths of its calls are unknown. A later opt-out of a
-// path then hides the samples of the session. Samples of sessions that the same patterns judged stay visible.
+// After learning.hot deleted the exchanges of a session, the paths of its tool calls are unknown. A pattern that is
+// added to learning.opt_out_patterns then hides the samples of the session. Without a new pattern the samples stay
+// visible.
 func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		before, after string // patterns when the session is stored, and later
-		seen          bool
+		before, after string // learning.opt_out_patterns when the session is stored, and later
+		visible       bool
 	}{
-		"another pattern":  {"['*.pem']", "['*.vault', '*.pem']", false},
+		"an added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
 		"a first pattern":  {"[]", "['*.vault']", false},
 		"the same pattern": {"['*.pem']", "['*.pem']", true},
 		"no pattern":       {"['*.pem']", "[]", true},
@@ -46,15 +46,15 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 				}
 			}
 			write(c.before)
-			up := harness.RepeatingServer(t, calling("c1", "read", `{"path":"deploy/prod.vault"}`))
+			up := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
-			conversation(t, p, "s", "Deploy "+byPath)
+			sendTurn(t, p, "s", "Deploy "+pathCanary)
 			export := func(format string) string {
 				t.Helper()
 				return harness.MustVerb(t, append([]string{"export", "--format", format}, store...)...)
 			}
-			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), byPath) })
+			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
 			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to leave Redis", func() bool { return export("openai") == "" })
 			p.Stop()
@@ -73,17 +73,18 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 			}
 			p.Stop()
 			for way, text := range all {
-				if got := strings.Contains(text, byPath); got != c.seen {
-					t.Errorf("%s: the sample is visible: %v, want %v", way, got, c.seen)
+				if got := strings.Contains(text, pathCanary); got != c.visible {
+					t.Errorf("%s: the sample is visible: %v, want %v", way, got, c.visible)
 				}
 			}
 		})
 	}
 }
 
-// One damaged exchange hides the content of its session, with one line on the console. Exports, the lake and the
-// pages go on with the other sessions.
+// A damaged exchange hides the content of its session. Each export and the server log report the damage once.
+// Exports and pages still show the other session, and an export of Parquet files succeeds.
 func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
+	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	config := filepath.Join(t.TempDir(), "precept.yaml")
@@ -93,41 +94,41 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	up := harness.RepeatingServer(t, harness.ChatReply("c1", "Done."))
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
-	conversation(t, p, "s", "Mend "+byPath)
+	sendTurn(t, p, "damaged", "Mend "+damagedText)
 	p.Eventually("the sample", func() bool {
-		return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), byPath)
+		return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), damagedText)
 	})
-	damage(t, server)
-	conversation(t, p, "t", "Mend "+stays)
+	damageExchanges(t, server)
+	sendTurn(t, p, "intact", "Mend "+intactText)
 	p.Eventually("the other sample", func() bool {
 		out, _, _ := harness.Verb(t, "", append([]string{"export"}, store...)...)
 		_, page := harness.Get(t, p.Admin+"/api/samples", "t")
-		return strings.Contains(out, stays) && strings.Contains(page, stays)
+		return strings.Contains(out, intactText) && strings.Contains(page, intactText)
 	})
 	for _, format := range []string{"mplp", "openai"} {
-		out, complaints, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
-		if code != harness.ExitDone || !strings.Contains(out, stays) || strings.Contains(out, byPath) {
-			t.Errorf("%s: got exit code %d and %s, want the other session", format, code, out)
+		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
+		if code != harness.ExitDone || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
+			t.Errorf("export --format %s: got exit code %d and %s, want 0, the text %q and not %q", format, code, out, intactText, damagedText)
 		}
-		if n := strings.Count(complaints, "has a damaged exchange"); n != 1 || !strings.Contains(complaints, "precept forget --session") {
-			t.Errorf("%s: got %d lines in %q, want one with the remedy", format, n, complaints)
+		if n := strings.Count(stderr, "has a damaged exchange"); n != 1 || !strings.Contains(stderr, "precept forget --session") {
+			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1 with the remedy precept forget --session", format, n, stderr)
 		}
 	}
 	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Mend", "/api/sessions?words=Mend"} {
 		code, text := harness.Get(t, p.Admin+path, "t")
-		if code != http.StatusOK || !strings.Contains(text, stays) {
-			t.Errorf("%s: got code %d and %s, want the other session", path, code, text)
+		if code != http.StatusOK || !strings.Contains(text, intactText) {
+			t.Errorf("%s: got status %d and %s, want 200 and the text %q", path, code, text, intactText)
 		}
 	}
 	lake := t.TempDir()
 	harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	if n := strings.Count(p.Log.String(), "has a damaged exchange"); n != 1 {
-		t.Errorf("got %d lines in the log of the server, want 1: %s", n, p.Log.String())
+		t.Errorf("got %d lines about the damage in the server log, want 1: %s", n, p.Log.String())
 	}
 }
 
-// damage overwrites the exchanges in a Redis.
-func damage(t *testing.T, server *storetest.Redis) {
+// damageExchanges overwrites all exchanges in Redis with text that cannot be decoded.
+func damageExchanges(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*x:*").([]any)
 	n := 0
@@ -142,6 +143,6 @@ func damage(t *testing.T, server *storetest.Redis) {
 		}
 	}
 	if n == 0 {
-		t.Fatalf("no exchange is in the keys %v", keys)
+		t.Fatalf("the keys %v have no exchange to damage", keys)
 	}
 }

@@ -18,28 +18,28 @@ import (
 	"precept/test/harness"
 )
 
-// The canaries of the sessions that opt out after they were stored, and words that stay.
+// The texts of the sessions whose tenant, agent or path opts out after they were stored, and a text that stays visible.
 const (
-	byTenant = "heliotrope-2718"
-	byAgent  = "marigold-3141"
-	byPath   = "larkspur-1414" // in the result of a call of prod.vault, and in the reply to this result
-	stays    = "snapdragon-1732"
+	tenantCanary = "heliotrope-2718"
+	agentCanary  = "marigold-3141"
+	pathCanary   = "larkspur-1414" // in the result of a tool call that reads prod.vault, and in the reply to this result
+	keptCanary   = "snapdragon-1732"
 )
 
-// storedSessions imports a session for each canary. The third session continues after the call.
-func storedSessions(t *testing.T, store []string) {
+// importSessions imports a session for each canary. The session with pathCanary has a later turn with keptCanary.
+func importSessions(t *testing.T, store []string) {
 	t.Helper()
 	transcriptJSON := func(id, canary string) string {
 		return fmt.Sprintf(`{"id":%q,"reward":0,"messages":[{"role":"user","content":"Mend the build of %s"},{"role":"assistant","content":"Done with %[2]s."},{"role":"user","content":"No, that is wrong, use %[2]s"},{"role":"assistant","content":"Used %[2]s."}]}`, id, canary)
 	}
-	called := `{"id":"p","reward":0,"messages":[{"role":"user","content":"Deploy the server"},` +
+	vaultTranscript := `{"id":"p","reward":0,"messages":[{"role":"user","content":"Deploy the server"},` +
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"deploy/prod.vault\"}"}}]},` +
-		`{"role":"tool","tool_call_id":"c1","content":"Error: ENOENT: no such file or directory, open 'deploy/prod.vault' of ` + byPath + `"},` +
+		`{"role":"tool","tool_call_id":"c1","content":"Error: ENOENT: no such file or directory, open 'deploy/prod.vault' of ` + pathCanary + `"},` +
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c2","type":"function","function":{"name":"read","arguments":"{\"path\":\"/srv/deploy/prod.vault\"}"}}]},` +
-		`{"role":"tool","tool_call_id":"c2","content":"HOST=` + byPath + `"},{"role":"assistant","content":"The host is ` + byPath + `."},` +
-		`{"role":"user","content":"Thanks, now say goodbye to ` + stays + `"},{"role":"assistant","content":"Goodbye ` + stays + `."}]}`
+		`{"role":"tool","tool_call_id":"c2","content":"HOST=` + pathCanary + `"},{"role":"assistant","content":"The host is ` + pathCanary + `."},` +
+		`{"role":"user","content":"Thanks, now say goodbye to ` + keptCanary + `"},{"role":"assistant","content":"Goodbye ` + keptCanary + `."}]}`
 	for _, c := range []struct{ text, tenant, agent string }{
-		{transcriptJSON("t", byTenant), "acme", "coder"}, {transcriptJSON("a", byAgent), "default", "nightly-7"}, {called, "default", "coder"}, {transcriptJSON("s", stays), "default", "coder"},
+		{transcriptJSON("t", tenantCanary), "acme", "coder"}, {transcriptJSON("a", agentCanary), "default", "nightly-7"}, {vaultTranscript, "default", "coder"}, {transcriptJSON("s", keptCanary), "default", "coder"},
 	} {
 		path := filepath.Join(t.TempDir(), "talk.jsonl")
 		if err := os.WriteFile(path, []byte(c.text+"\n"), 0o600); err != nil {
@@ -49,7 +49,7 @@ func storedSessions(t *testing.T, store []string) {
 	}
 }
 
-// lateOptOut is the configuration of the opt-outs.
+// lateOptOut is the configuration that opts out the tenant, the agent and the path of the canaries.
 const lateOptOut = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
 // rowsOf returns the texts of a Parquet file.
@@ -67,14 +67,14 @@ func rowsOf(t *testing.T, data string) string {
 	return fmt.Sprint(rows)
 }
 
-// outputs runs each command that writes stored content, and returns the text of each output.
+// outputs runs the commands that read stored content, and returns the text of each output by command.
 func outputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	verb := func(args ...string) string {
 		t.Helper()
-		out, complaints, code := harness.Verb(t, "", append(args, store...)...)
+		out, stderr, code := harness.Verb(t, "", append(args, store...)...)
 		if code != harness.ExitDone {
-			t.Fatalf("%v: got exit code %d, want 0: %s", args, code, complaints)
+			t.Fatalf("%v: got exit code %d, want 0: %s", args, code, stderr)
 		}
 		return out
 	}
@@ -105,7 +105,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 	return all
 }
 
-// pages returns the exports and pages of a running server.
+// pages starts a server, and returns its exports and pages by path.
 func pages(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
@@ -133,8 +133,8 @@ func pages(t *testing.T, flags []string) map[string]string {
 // dirOf returns the value of --data-dir.
 func dirOf(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Stored content that opts out later is in no export, lake, distiller, rules scan or page. Other content, also of
-// the session with the opted-out content, is in each of these outputs.
+// No export, distill, backtest, rules scan or page shows stored content after an opt-out of its tenant, agent or path.
+// Exports, distill and pages still show other content, even of a session that has an opted-out path.
 func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 			if kind == "redis" {
 				store = append(store, "--store-url", storetest.StartRedis(t).URL())
 			}
-			storedSessions(t, store)
+			importSessions(t, store)
 			config := filepath.Join(t.TempDir(), "precept.yaml")
 			write := func(text string) {
 				t.Helper()
@@ -159,40 +159,40 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 			write(lateOptOut)
 			after := outputs(t, store)
 			maps.Copy(after, pages(t, store))
-			for _, canary := range []string{byTenant, byAgent, byPath} {
+			for _, canary := range []string{tenantCanary, agentCanary, pathCanary} {
 				before["dashboard"] = before["/api/export?format=mplp"] + before["/api/export?format=mplp&tenant=acme"]
 				for _, way := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
 					if !strings.Contains(before[way], canary) {
-						t.Errorf("%s before the opt-out: %s is missing, so this test cannot fail", way, canary)
+						t.Errorf("%s before the opt-out: %s is missing, so that this test cannot fail", way, canary)
 					}
 				}
 				if found := harness.FilesWith(after, canary); len(found) > 0 {
-					t.Errorf("%s left the store after the opt-out: %v", canary, found)
+					t.Errorf("%s is visible after the opt-out in %v", canary, found)
 				}
 			}
 			for _, way := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
-				if !strings.Contains(after[way], stays) {
-					t.Errorf("%s: got no %s, want the content without an opt-out", way, stays)
+				if !strings.Contains(after[way], keptCanary) {
+					t.Errorf("%s: the text %s, which did not opt out, is missing", way, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
-				t.Error("export openai: got no later turn of the session with the path, want the turns that did not opt out")
+				t.Error("export openai: the turn after the opted-out turns of the same session is missing")
 			}
-			again := filepath.Join(t.TempDir(), "export.jsonl")
-			if err := os.WriteFile(again, []byte(before["export openai"]), 0o600); err != nil {
+			exported := filepath.Join(t.TempDir(), "export.jsonl")
+			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			fresh := t.TempDir()
-			harness.Verb(t, "", "import", again, "--agent", "nightly-7", "--data-dir", fresh, "--config", config)
-			harness.Verb(t, "", "import", again, "--tenant", "acme", "--data-dir", fresh, "--config", config)
-			for _, canary := range []string{byTenant, byAgent, byPath, stays} {
+			harness.Verb(t, "", "import", exported, "--agent", "nightly-7", "--data-dir", fresh, "--config", config)
+			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", fresh, "--config", config)
+			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
 				if found := harness.FilesWith(harness.Files(t, fresh), canary); len(found) > 0 {
 					t.Errorf("an import of an opted-out agent or tenant stored %s in %v", canary, found)
 				}
 			}
-			harness.Verb(t, "", "import", again, "--data-dir", fresh, "--config", config)
-			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", fresh); strings.Contains(out, byPath) || !strings.Contains(out, stays) {
-				t.Errorf("got %s, want an import with %s and without %s", out, stays, byPath)
+			harness.Verb(t, "", "import", exported, "--data-dir", fresh, "--config", config)
+			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", fresh); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
+				t.Errorf("export after the import: got %s, want a text with %s and without %s", out, keptCanary, pathCanary)
 			}
 		})
 	}

@@ -19,25 +19,26 @@ import (
 	"precept/test/harness"
 )
 
-// calling returns a chat completion with a tool call.
-func calling(id, tool, args string) string {
+// toolCallReply returns a chat completion with a tool call.
+func toolCallReply(id, tool, args string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, id, id, tool, args)
 }
 
-// sha returns the SHA-256 of s in hex digits.
-func sha(s string) string {
+// sha256Hex returns the SHA-256 of s in hex digits.
+func sha256Hex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
-// For each form of opting out, with a canary in all storable places, no file holds anything, not even a hash.
+// A session opts out by header, key, tenant, agent or path, with a canary in each place that could be stored. No file
+// contains the canary, a name of the session or its hash.
 func TestEachFormOfOptOutLeavesNothing(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "precept.yaml")
-	reply := calling("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
+	reply := toolCallReply("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(150 * time.Millisecond) // the begun turn is written before the target of its calls is known
+		time.Sleep(150 * time.Millisecond) // precept writes the started turn before the path in the reply is known
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
 	}))
@@ -52,18 +53,18 @@ learning:
   opt_out_tenants: ["private-*"]
   opt_out_agents: ["nightly-*"]
 reward: {close_after: 300ms}
-`, sha("k-quiet"), sha("k-secret"), sha("k-loud"))
+`, sha256Hex("k-quiet"), sha256Hex("k-secret"), sha256Hex("k-loud"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--log-level", "debug").Ready(dir)
 	forms := map[string]http.Header{
-		"the header":   {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
-		"the key":      {"Authorization": {"Bearer k-quiet"}},
-		"the tenant":   {"Authorization": {"Bearer k-secret"}},
-		"the agent":    {"Authorization": {"Bearer k-loud"}, "Precept-Agent": {"nightly-7"}},
-		"a path":       {"Authorization": {"Bearer k-loud"}},
-		"by no header": {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"OFF"}},
+		"the header":             {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
+		"the key":                {"Authorization": {"Bearer k-quiet"}},
+		"the tenant":             {"Authorization": {"Bearer k-secret"}},
+		"the agent":              {"Authorization": {"Bearer k-loud"}, "Precept-Agent": {"nightly-7"}},
+		"a path":                 {"Authorization": {"Bearer k-loud"}},
+		"the header in capitals": {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"OFF"}},
 	}
 	names := []string{}
 	for form, header := range forms {
@@ -73,74 +74,74 @@ reward: {close_after: 300ms}
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: got code %d, answer %s, want status 200 and answer with %q", form, code, answer, canary)
+			t.Fatalf("%s: model request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 			t.Errorf("%s: feedback: got status %d, want 202 and ignored: %s", form, code, answer)
 		}
 	}
-	metric := func(want string) {
+	waitForMetric := func(want string) {
 		t.Helper()
 		p.Eventually(want, func() bool { _, text := harness.Get(t, p.Admin+"/metrics", "t"); return strings.Contains(text, want) })
 	}
-	metric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(forms)))
-	clean := func(when string) {
+	waitForMetric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(forms)))
+	checkNoTrace := func(when string) {
 		t.Helper()
 		all := harness.Files(t, dir)
 		all["the log"] = p.Log.String()
-		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha(canary)}, names...) {
+		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: the opted-out word %q is in %v", when, trace, found)
+				t.Errorf("%s: the trace %q of an opted-out session is in %v", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
 				id := session.KeyOf(tenant, session.SpaceName, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
-					t.Errorf("%s: the hash of %s is in %v", when, name, found)
+					t.Errorf("%s: the hash of the session name %s is in %v", when, name, found)
 				}
 			}
 		}
-		if doctorCounts := doctorCounts(t, dir); doctorCounts != "[0 0 0 0 0]" {
-			t.Errorf("%s: the counts of sessions, exchanges, samples, feedback and parked are %s, want zeros", when, doctorCounts)
+		if counts := doctorCounts(t, dir); counts != "[0 0 0 0 0]" {
+			t.Errorf("%s: the counts of sessions, exchanges, samples, feedback and parked are %s, want zeros", when, counts)
 		}
 	}
-	p.Eventually("a turn that opts out by its reply to leave the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
-	clean("while it runs")
-	// Late feedback from the client of a session that is not stored.
+	p.Eventually("the turn that opts out by a path in its reply to leave the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
+	checkNoTrace("while precept runs")
+	// Feedback on a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-		t.Errorf("late feedback: got status %d, want 202 and ignored: %s", code, answer)
+		t.Errorf("feedback on an unknown session: got status %d, want 202 and ignored: %s", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	clean("after the stop")
+	checkNoTrace("after the stop")
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 	}
-	metric(`precept_dropped_total{reason="opt_out"} 1`)
-	clean("where nothing is learned")
+	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
+	checkNoTrace("with learning.enabled: false")
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
 
-	// Sessions that did not opt out are kept.
+	// Without opt-out patterns the same path opts out nothing.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 	}
-	p.Eventually("the exchange", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
+	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
-// doctorCounts returns the counts of doctor.
+// doctorCounts returns the numbers of sessions, exchanges, samples, feedback and parked feedback of doctor --json.
 func doctorCounts(t *testing.T, dir string) string {
 	t.Helper()
-	out, complaints, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
+	out, stderr, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
-		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON: %s%s", code, err, out, complaints)
+		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON: %s%s", code, err, out, stderr)
 	}
 	var n []int64
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback", "parked"} {
@@ -155,7 +156,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.RepeatingServer(t,
-		harness.ChatReply("chatcmpl-1", "first-answer"), calling("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
+		harness.ChatReply("chatcmpl-1", "first-answer"), toolCallReply("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
 		harness.ChatReply("chatcmpl-3", "It says "+canary), harness.ChatReply("chatcmpl-4", "last-answer"))
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").Ready(dir)
 	list := `{"role":"user","content":"first-question"}`
@@ -163,7 +164,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 		}
 	}
 	ask()
@@ -173,18 +174,18 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	ask()
 	list += `,{"role":"assistant","content":"It says ` + canary + `"},{"role":"user","content":"last-question"}`
 	ask()
-	p.Eventually("the exchanges", func() bool {
+	p.Eventually("two dropped and two stored exchanges", func() bool {
 		_, text := harness.Get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(text, `precept_dropped_total{reason="opt_out"} 2`) && strings.Contains(text, `precept_samples_total{outcome="exchange_stored"} 2`)
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	all := harness.Files(t, dir)
 	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out word %q is in %v", trace, found)
+			t.Errorf("the opted-out text %q is in %v", trace, found)
 		}
 	}
 	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // in the file, documents are compressed
@@ -193,7 +194,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("the word %q of another turn is not stored", stays)
+			t.Errorf("the text %q of a turn without an opt-out is not stored", stays)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// vaultModel returns an upstream that calls a tool with a path if the newest message asks for the vault.
+// vaultModel starts an upstream that calls the tool read with the path deploy/prod.vault if the newest message contains
+// "vault".
 func vaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +28,7 @@ func vaultModel(t *testing.T) *httptest.Server {
 		_ = json.Unmarshal(raw, &body)
 		reply := harness.ChatReply("c", "Fine.")
 		if n := len(body.Messages); n > 0 && strings.Contains(body.Messages[n-1].Content, "vault") {
-			reply = calling("v", "read", `{"path":"deploy/prod.vault"}`)
+			reply = toolCallReply("v", "read", `{"path":"deploy/prod.vault"}`)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
@@ -36,21 +37,21 @@ func vaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// A turn that opts out, by a path later, or by the session's header or the key from that turn on, is in no output
-// of the store, and neither are words of feedback that may be about the turn. The turns before the opt-out stay
-// visible.
+// The second turn of a session opts out: by a path pattern that is configured after the session was stored, by the
+// header Precept-Learn, or by the key of the client. No output of the store contains text of that turn or of feedback
+// on the session. The first turn stays visible.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
-	const visible = "snapdragon-2236"
+	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	loud, quiet := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, c := range map[string]struct {
-		second http.Header // of the turn that opts out
-		words  string      // of the turn
-		later  string      // patterns after the session
+		second http.Header // header of the second turn
+		words  string      // message of the user in the second turn
+		later  string      // learning.opt_out_patterns after the session was stored
 	}{
-		"path":    {loud, "Open the vault of " + byPath, "['*.vault']"},
-		"session": {off, "Tell of " + byPath, "[]"},
-		"key":     {quiet, "Tell of " + byPath, "[]"},
+		"path":   {loud, "Open the vault of " + hiddenText, "['*.vault']"},
+		"header": {off, "Describe " + hiddenText, "[]"},
+		"key":    {quiet, "Describe " + hiddenText, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +60,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				t.Helper()
 				text := fmt.Sprintf("tenancy: keys\nkeys:\n  - {name: loud, key_sha256: %s, tenant: default, upstream_key: up}\n"+
 					"  - {name: quiet, key_sha256: %s, tenant: default, upstream_key: up, learn: \"off\"}\n"+
-					"learning: {opt_out_patterns: %s}\nreward: {close_after: 2s}\nadmin: {tokens: [t]}\n", sha("k-loud"), sha("k-quiet"), patterns)
+					"learning: {opt_out_patterns: %s}\nreward: {close_after: 2s}\nadmin: {tokens: [t]}\n", sha256Hex("k-loud"), sha256Hex("k-quiet"), patterns)
 				if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -83,32 +84,32 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				header.Set("Precept-Run", "r")
 				code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, string(body))
 				if code != http.StatusOK {
-					t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+					t.Fatalf("model request: got status %d, want 200: %s", code, answer)
 				}
 				var completion struct{ Choices []struct{ Message any } }
 				if err := json.Unmarshal([]byte(answer), &completion); err != nil || len(completion.Choices) == 0 {
-					t.Fatalf("got %s, error %v, want a message", answer, err)
+					t.Fatalf("model response: got %s, error %v, want a choice with a message", answer, err)
 				}
 				list = append(list, completion.Choices[0].Message)
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
-			turn(loud, user("Begin with "+visible))
+			turn(loud, user("Begin with "+visibleText))
 			turn(c.second, user(c.words))
 			if name == "path" {
-				turn(loud, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + byPath})
+				turn(loud, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
 			}
 			turn(loud, user("Thanks"))
 			p.Eventually("the session in the store", func() bool {
 				_, text := harness.Get(t, p.Admin+"/api/sessions/s", "t")
-				return strings.Contains(text, visible) && strings.Contains(text, "Thanks")
+				return strings.Contains(text, visibleText) && strings.Contains(text, "Thanks")
 			})
 			for i, kind := range []string{"rejection", "correction"} {
-				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, byPath)
+				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
 				if code, answer := harness.Post(t, p.Data+"/v1/feedback", loud, post); code != http.StatusAccepted {
-					t.Fatalf("got code %d, answer %s, want status 202", code, answer)
+					t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
 				}
 			}
-			p.Eventually("the samples", func() bool {
+			p.Eventually("a sample of the session", func() bool {
 				_, text := harness.Get(t, p.Admin+"/api/samples", "t")
 				return strings.Contains(text, "quality_score")
 			})
@@ -118,7 +119,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			p = serve()
 			for _, path := range []string{
 				"/sessions", "/sessions/s", "/runs/r", "/samples", "/sessions?tool=read", "/compare", "/breakdown", "/queue", "/",
-				"/api/sessions", "/api/sessions/s", "/api/runs/r", "/api/samples", "/api/facets", "/api/sessions?words=" + byPath, "/api/sessions?error=" + byPath,
+				"/api/sessions", "/api/sessions/s", "/api/runs/r", "/api/samples", "/api/facets", "/api/sessions?words=" + hiddenText, "/api/sessions?error=" + hiddenText,
 				"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment",
 				"/api/export/sessions?format=jsonl", "/api/export/sessions?format=csv", "/api/export/sessions?format=transcripts",
 			} {
@@ -127,15 +128,15 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			}
 			all["watch"] = harness.MustVerb(t, append([]string{"watch", "s", "--once"}, store...)...)
 			p.Stop()
-			if found := harness.FilesWith(all, byPath); len(found) > 0 {
+			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
 				for _, way := range found {
-					at := strings.Index(all[way], byPath)
-					t.Errorf("%s has text of the opted-out turn: %q", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
+					at := strings.Index(all[way], hiddenText)
+					t.Errorf("%s contains text of the opted-out turn: %q", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
 				}
 			}
 			for _, way := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
-				if !strings.Contains(all[way], visible) {
-					t.Errorf("%s has no text of the turn before the opt-out", way)
+				if !strings.Contains(all[way], visibleText) {
+					t.Errorf("%s: the text %q of the first turn is missing", way, visibleText)
 				}
 			}
 		})

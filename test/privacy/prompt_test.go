@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds the two turns of a conversation in each dialect, with system prompt and tools.
+// prompts holds, for each API dialect, the path, the head of a request with system prompt and tools, and a reply.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",
@@ -32,7 +32,7 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
-// sendBothTurns sends both turns of a conversation.
+// sendBothTurns sends two turns of the session s-DIALECT.
 func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
 	of := prompts[dialect]
@@ -46,12 +46,12 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
 		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
-			t.Fatalf("%s: got code %d, answer %s, want status 200", dialect, code, answer)
+			t.Fatalf("%s: model request: got status %d, want 200: %s", dialect, code, answer)
 		}
 	}
 }
 
-// startModel answers in each dialect.
+// startModel starts a model that answers in each dialect, and returns its URL.
 func startModel(t *testing.T) string {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	for dialect := range prompts {
 		sendBothTurns(t, p, dialect, promptText, nil)
 	}
-	p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
+	p.Eventually("two stored exchanges of each dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
 		t.Fatalf("got %d conversations in the export, want %d", len(lines), len(prompts))
@@ -87,7 +87,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 			`"tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}]`,
 		} {
 			if strings.Count(line, want) != 1 || strings.Count(line, "gardener") != 1 {
-				t.Errorf("the export lacks %s: %s", want, line)
+				t.Errorf("the export has the line %s, want it to contain %s and the word gardener, each once", line, want)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
 			_, page := harness.Get(t, p.Admin+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
-				t.Errorf("%s: want the prompt and the tools, redacted: %s", path, page)
+				t.Errorf("%s: got %s, want the prompt and the tools, without the address", path, page)
 			}
 		}
 		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
@@ -109,21 +109,22 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		t.Errorf("export after forget: got %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
-		t.Errorf("the address is in %v", found)
+		t.Errorf("the address gardener@example.com is in %v", found)
 	}
 }
 
-// The prompt of a session that opted out is not stored, and a prompt beyond learning.capture_limit is omitted.
+// A prompt is not stored if the session opted out, if learning is disabled, or if the prompt exceeds
+// learning.capture_limit.
 func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		header http.Header
 		flags  []string
-		stored int64
+		stored int64 // exchanges
 	}{
-		"opted out":   {header: http.Header{"Precept-Learn": {"off"}}},
-		"not learned": {flags: []string{"--learning-enabled=false"}},
-		"too long":    {flags: []string{"--learning-capture-limit", "1KiB"}, stored: int64(2 * len(prompts))},
+		"opted out":         {header: http.Header{"Precept-Learn": {"off"}}},
+		"learning disabled": {flags: []string{"--learning-enabled=false"}},
+		"too long":          {flags: []string{"--learning-capture-limit", "1KiB"}, stored: int64(2 * len(prompts))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,14 +137,14 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			for dialect := range prompts {
 				sendBothTurns(t, p, dialect, text, c.header)
 			}
-			p.Eventually("the exchanges", func() bool { return harness.Doctor(t, dir).Stored == c.stored })
+			p.Eventually(fmt.Sprint(c.stored, " stored exchanges"), func() bool { return harness.Doctor(t, dir).Stored == c.stored })
 			p.Stop()
 			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
-				t.Errorf("got the export %s, want no prompt and %d replies", out, int(c.stored/2))
+				t.Errorf("got the export %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
-				t.Errorf("the opted-out prompt is in %v", found)
+				t.Errorf("the prompt is in %v", found)
 			}
 		})
 	}

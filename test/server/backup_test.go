@@ -44,9 +44,9 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	read := func(args ...string) string {
 		t.Helper()
-		out, complaints, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
+		out, stderr, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitDone {
-			t.Fatalf("%v: got code %d, complaints %s, want exit code harness.ExitDone", args, code, complaints)
+			t.Fatalf("%v: got code %d, stderr %s, want exit code harness.ExitDone", args, code, stderr)
 		}
 		return out
 	}
@@ -55,7 +55,7 @@ func TestBackupAndRestore(t *testing.T) {
 		name := fmt.Sprint("s", i)
 		say(p, name)
 		if code, text := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
-			t.Fatalf("got code %d, text %s, want status 202", code, text)
+			t.Fatalf("feedback: got status %d, want 202: %s", code, text)
 		}
 	}
 	p.Eventually("all samples", func() bool { return strings.Count(read("export"), "\n") == 30 })

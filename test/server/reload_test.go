@@ -119,7 +119,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	say := func(address string) {
 		t.Helper()
 		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
-			t.Fatalf("got code %d, text %s, want status 200", code, text)
+			t.Fatalf("model request: got status %d, want 200: %s", code, text)
 		}
 	}
 	say("before@example.com")

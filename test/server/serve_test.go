@@ -159,7 +159,7 @@ func TestServeDrainsStreams(t *testing.T) {
 		t.Errorf("the stream ended early: %v", err)
 	}
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
 
@@ -295,11 +295,11 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
 		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=verbs-token")
-		var complaints strings.Builder
-		cmd.Stderr = &complaints
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %s: %v\n%s", strings.Join(args, " "), err, complaints.String())
+			t.Fatalf("precept %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
 		}
 		return string(out)
 	}
@@ -340,7 +340,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	check("during")
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	check("after")
 	if strings.Contains(p.Log.String(), canary) || strings.Contains(p.Log.String(), "verbs-token") {
@@ -374,12 +374,12 @@ func TestExitCodesMatchTheDocumentation(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.args, func(t *testing.T) {
-			_, complaints, got := harness.Verb(t, "", strings.Fields(tc.args)...)
+			_, stderr, got := harness.Verb(t, "", strings.Fields(tc.args)...)
 			if got != tc.want {
-				t.Errorf("exit %d, want %d\n%s", got, tc.want, complaints)
+				t.Errorf("exit %d, want %d\n%s", got, tc.want, stderr)
 			}
-			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(complaints, "precept: ") {
-				t.Errorf("got %q on standard error, want a line with precept: only for a failure", complaints)
+			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(stderr, "precept: ") {
+				t.Errorf("got %q on standard error, want a line with precept: only for a failure", stderr)
 			}
 		})
 	}

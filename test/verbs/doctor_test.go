@@ -37,9 +37,9 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	checkMissingReported := func(want bool) {
 		t.Helper()
-		out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
+		out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
-			t.Errorf("want reported = %v: exit %d\n%s%s", want, code, out, complaints)
+			t.Errorf("want reported = %v: exit %d\n%s%s", want, code, out, stderr)
 		}
 	}
 	checkMissingReported(true)
@@ -143,7 +143,7 @@ func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, complaints, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(complaints, "outbox") {
-		t.Errorf("got exit code %d, complaints %q and %s, want a failure that names the outbox", code, complaints, out)
+	if out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(stderr, "outbox") {
+		t.Errorf("got exit code %d, stderr %q and %s, want a failure that names the outbox", code, stderr, out)
 	}
 }

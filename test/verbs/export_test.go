@@ -258,9 +258,9 @@ func TestExportStatsCountRatings(t *testing.T) {
 
 func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
-		out, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
-		if code != harness.ExitMisuse || complaints == "" || out != "" {
-			t.Errorf("%s: got code %d, out %q, complaints %q, want exit code harness.ExitMisuse, a non-empty complaints and an empty result", flags, code, out, complaints)
+		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
+		if code != harness.ExitMisuse || stderr == "" || out != "" {
+			t.Errorf("%s: got code %d, out %q, stderr %q, want exit code harness.ExitMisuse, a non-empty stderr and an empty result", flags, code, out, stderr)
 		}
 	}
 }

@@ -21,15 +21,15 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("run file of the user: %v %v, want mode 0600", info, err)
 	}
-	code, out, complaints := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
+	code, out, stderr := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
 	if code != 0 || strings.TrimSpace(out) != p.Data {
-		t.Errorf("run: exit code %d, server %q, want 0 and %s\n%s", code, out, p.Data, complaints)
+		t.Errorf("run: exit code %d, server %q, want 0 and %s\n%s", code, out, p.Data, stderr)
 	}
-	if code, out, complaints = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
-		t.Errorf("doctor in a project folder: exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, complaints)
+	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
+		t.Errorf("doctor in a project folder: exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, stderr)
 	}
-	if code, out, complaints = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
-		t.Errorf("dashboard: exit code %d, %q, want a link to %s\n%s", code, out, p.Admin, complaints)
+	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
+		t.Errorf("dashboard: exit code %d, %q, want a link to %s\n%s", code, out, p.Admin, stderr)
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -52,9 +52,9 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(stale), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, complaints := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
-	if code != 0 || !strings.Contains(complaints, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
-		t.Errorf("exit code %d, want 0 and a line about the command's own server\n%s", code, complaints)
+	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
+	if code != 0 || !strings.Contains(stderr, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
+		t.Errorf("exit code %d, want 0 and a line about the command's own server\n%s", code, stderr)
 	}
 }
 
