@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// holds returns the numbers of goroutines and open files of a process.
-func holds(t *testing.T, p *harness.Process) (goroutines, files int) {
+// goroutinesAndFiles returns the numbers of goroutines and open files of a process.
+func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
 	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
@@ -52,18 +52,18 @@ func resident(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Clients disconnect in the middle of long streams. The upstream sees each disconnect, nothing of the clients
-// remains in memory, and the received text is stored.
+// Clients disconnect in the middle of long streams. The upstream sees each disconnect, the goroutines and connections
+// of the clients end, and the received text is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
-	var left, whole atomic.Int64
+	var disconnected, whole atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range pieces {
-			if i > pieces/2 { // no client may see the end of the body because it is slow to leave
+			if i > pieces/2 { // a client that disconnects late must not receive the end of the body
 				<-r.Context().Done()
-				left.Add(1)
+				disconnected.Add(1)
 				return
 			}
 			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"piece %d. \"}}]}\n\n", i)
@@ -74,9 +74,9 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, model.URL)
-	goroutines, files := holds(t, p)
+	goroutines, files := goroutinesAndFiles(t, p)
 	for range clients {
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Data+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`))
 		if err != nil {
@@ -92,30 +92,30 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		leave()
+		disconnect()
 		_ = res.Body.Close()
 	}
-	p.Eventually("the upstream to see every disconnect", func() bool { return left.Load() == clients })
-	// The request of this check needs a connection and its goroutines, and the server keeps some
+	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
+	// The request of this check needs a connection and goroutines, and the server keeps some
 	// for the next request.
-	p.Eventually("no data of the streams in memory", func() bool {
-		g, f := holds(t, p)
+	p.Eventually("the goroutines and files of the streams to end", func() bool {
+		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
 	})
 	p.Eventually("all exchanges stored", func() bool { return harness.Doctor(t, dir).Stored == clients })
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("got outcome %s and the reply %.80q, want %s with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("got outcome %s and the reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if whole.Load() > 0 {
-		t.Errorf("%d streams ended at the upstream by themselves, want 0", whole.Load())
+		t.Errorf("the upstream sent %d whole streams, want 0", whole.Load())
 	}
 }
 
-// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and an endless header is refused without
-// filling the memory.
+// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and after a header of 500 MB the server uses at
+// most 64 MiB more memory.
 func TestChaosManyHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL)
@@ -146,7 +146,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("10,000 headers: got %q, want status 200 or 431", many)
 	}
 	before := resident(t, p)
-	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header: refused, and never in memory
+	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header
 		_, _ = io.WriteString(w, "X: ")
 		piece := strings.Repeat("x", 1<<20)
 		for range 500 {
@@ -156,7 +156,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		}
 	})
 	if after := resident(t, p); after > before+64<<20 {
-		t.Errorf("got %d MiB of memory after the headers, want at most 64 MiB more than %d", after>>20, before>>20)
+		t.Errorf("the server uses %d MiB of memory after the header of 500 MB, want at most 64 MiB more than %d MiB", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the parallel stream ended early: %v", err)
@@ -210,7 +210,7 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("got status %d and %s; the upstream got %s, want the body unchanged", status, text, *got.Load())
+				t.Errorf("got status %d and answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
 		})

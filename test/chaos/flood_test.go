@@ -15,18 +15,18 @@ import (
 )
 
 // A flood of new sessions, all in flight at once, exceeds limits.sessions. Every request is
-// forwarded. Sessions without a place in memory are counted, sessions that began before the flood
-// continue, and no exchange of a session with a place is lost.
+// forwarded. Sessions beyond the limit are counted as excluded, sessions that began before the flood
+// continue, and no exchange of a session within the limit is lost.
 func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	t.Parallel()
-	const limit, flood, ordinary = 32, 150, 2 // two places are reserved for sessions that continue
+	const limit, flood, ordinary = 32, 150, 2 // limit: the value of limits.sessions; ordinary: the sessions that began before the flood
 	var asked atomic.Int64
-	over := make(chan struct{})
+	release := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "flood") {
 			asked.Add(1)
-			<-over
+			<-release
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-1", "yes"))
@@ -70,21 +70,21 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 			}
 		})
 	}
-	p.Eventually("the upstream to have every request", func() bool { return asked.Load() == flood })
+	p.Eventually("every request of the flood at the upstream", func() bool { return asked.Load() == flood })
 	if n := metric("precept_sessions_live"); n > limit {
 		t.Errorf("%d sessions are in memory, want at most %d", n, limit)
 	}
 	began, excluded := metric("precept_sessions_total")-ordinary, metric(busy)
 	if began+excluded != flood || began < limit/2 {
-		t.Errorf("%d sessions of the flood began and %d were refused as busy, want %d in total", began, excluded, flood)
+		t.Errorf("%d sessions of the flood began and %d were excluded as busy, want %d in total and at least %d that began", began, excluded, flood, limit/2)
 	}
 	for i := range ordinary {
 		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := metric(busy); n != excluded {
-		t.Errorf("%d further sessions are counted as busy, want 0", n-excluded)
+		t.Errorf("later turns of earlier sessions: %d further sessions are counted as busy, want 0", n-excluded)
 	}
-	close(over)
+	close(release)
 	all.Wait()
 	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*ordinary+began) })
 	p.Stop()

@@ -22,7 +22,7 @@ import (
 func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
-	var sure []string
+	var durable []string
 	for round := range harness.Longer(5, 20) {
 		p := harness.Serve(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
@@ -32,33 +32,33 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		stop() // later failures are caused by the kill
 		killed := p.Kill()
 		wait()
-		sure = append(sure, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
+		durable = append(durable, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
 		l.Mu.Lock()
 		l.Answers = nil
 		l.Mu.Unlock()
-		if d := harness.Doctor(t, dir); d.Admitted < int64(len(sure)) {
-			t.Errorf("round %d: got %d admitted turns, want at least the %d that ended early enough before the kill", round, d.Admitted, len(sure))
+		if d := harness.Doctor(t, dir); d.Admitted < int64(len(durable)) {
+			t.Errorf("round %d: got %d admitted turns, want at least the %d that ended early enough before the kill", round, d.Admitted, len(durable))
 		}
 	}
-	if len(sure) < 50 {
-		t.Fatalf("got %d requests that ended early enough before a kill, want at least 50", len(sure))
+	if len(durable) < 50 {
+		t.Fatalf("%d requests ended early enough before a kill, want at least 50", len(durable))
 	}
 	l.Answered()
 	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
 	p.Stop()
 	have := harness.ExchangesInFile(t, dir)
-	harness.CheckOneExchangeEach(t, "killed", sure, have)
+	harness.CheckOneExchangeEach(t, "killed", durable, have)
 	if list := harness.RepeatedRequests(have); len(list) > 0 {
 		t.Errorf("these requests are stored twice: %v", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
 		t.Errorf("got %d exchanges in the store, want the sum of the stored and the incomplete exchanges of %+v", n, d)
 	}
-	t.Logf("%d answered, %+v", len(sure), d)
+	t.Logf("%d answered, %+v", len(durable), d)
 }
 
-// Kill -9 in the middle of streams leaves one stub for each, and no partial record.
+// SIGKILL in the middle of streams leaves one stub for each stream: an incomplete exchange without messages and reply.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -68,13 +68,13 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	for i := range streams {
 		all.Go(func() { <-streamOf(t, p.Data, fmt.Sprint("stream-", i)) })
 	}
-	p.Eventually("the beginnings in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
+	p.Eventually("the start of every stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
 		t.Errorf("after the kill: got %+v, want %d admitted and incomplete", d, streams)
 	}
-	for range 2 { // a second start reports no further stub
+	for range 2 { // a second start adds no stub
 		p = harness.Serve(t, dir, model.URL)
 		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
 			t.Errorf("after a restart: got %+v, want %d admitted and incomplete", d, streams)
@@ -86,11 +86,11 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	have := harness.ExchangesInFile(t, dir)
 	for id, list := range have {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
-			t.Errorf(`%s: got %+v, want one entry in list, Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
+			t.Errorf(`%s: got %+v, want one exchange with Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
 		}
 	}
 	if len(have) != streams {
-		t.Errorf("%d stubs, want %d", len(have), streams)
+		t.Errorf("the store has %d stubs, want %d", len(have), streams)
 	}
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
@@ -103,7 +103,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamOf begins a stream in a new session and reads the stream to its end.
+// streamOf sends one streaming request in a named session, reads the stream to its end, and returns the error.
 func streamOf(t *testing.T, data, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -124,14 +124,15 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 	return ended
 }
 
-// Damage in some places of the outbox file loses the damaged rows of several runs, and no other row.
+// Rows of several runs wait in the outbox when its files are damaged. The damaged rows are counted as dropped, and every
+// other row is stored.
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	// Without a store, exchanges stay in the outbox.
-	nowhere := "redis://" + refusing(t)
+	unreachable := "redis://" + refusing(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
-		p := harness.Serve(t, dir, model.URL, "--store-url", nowhere)
+		p := harness.Serve(t, dir, model.URL, "--store-url", unreachable)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
 		l.Start(ctx, p.Data, 4)()
 		stop()
@@ -139,9 +140,9 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 		p.Kill()
 	}
 	answered := int64(l.Answered())
-	before := harness.Doctor(t, dir, "--store-url", nowhere)
+	before := harness.Doctor(t, dir, "--store-url", unreachable)
 	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
-		t.Fatalf("before the start: got %+v, want %d admitted, none stored, and the trouble named", before, answered)
+		t.Fatalf("before the start: got %+v, want %d admitted, none stored, and a text in Trouble", before, answered)
 	}
 	damage(t, dir)
 	p := harness.Serve(t, dir, model.URL)
@@ -149,13 +150,13 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("got counters %+v after %d answered requests, want all stored except the damaged rows", d, answered)
+		t.Errorf("got counters %+v after %d answered requests, want some rows, at most nine in ten, dropped as damaged and all others stored", d, answered)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
 		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(have), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
-		t.Errorf("no damaged outbox was set aside: error %v", err)
+		t.Errorf("set aside: got the files %v, error %v, want a damaged outbox", aside, err)
 	}
 	t.Logf("%d answered, %+v", answered, d)
 }

@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// played runs a load of about 100 requests per second against a replica, and calls harm during the load.
-func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
+// loadDuring runs a load of about 100 requests per second against a replica, and calls harm during the load.
+func loadDuring(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -25,8 +25,9 @@ func played(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harne
 	return l
 }
 
-// whole checks that every answered request is in the store exactly once, and that the log is short.
-func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
+// checkStoredOnce checks that every answered request is in the store exactly once, and that the log has at most 10
+// warnings. The function stops the process.
+func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.Answered()
 	// Exchanges that wait in memory because of the full disk do not count as admitted yet.
@@ -35,7 +36,7 @@ func whole(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	have := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("got %[2]d exchanges in the store, %[3]v of them twice, account %+[4]v, want the %[1]d answered requests once each", n, len(have), harness.RepeatedRequests(have), d)
+		t.Errorf("the store has %[2]d exchanges, the requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(have), harness.RepeatedRequests(have), d)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -49,13 +50,13 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := played(t, p, func(l *harness.Load) {
+	l := loadDuring(t, p, func(l *harness.Load) {
 		server.Freeze(t)
 		p.WaitForDegraded(true)
 		l.WaitForMore(harness.Longer[int64](100, 2000))
 		server.Thaw(t)
 	})
-	whole(t, p, dir, server.URL(), l)
+	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
 // A killed Redis that lost its last acknowledged writes gets these writes again.
@@ -63,7 +64,7 @@ func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := played(t, p, func(l *harness.Load) {
+	l := loadDuring(t, p, func(l *harness.Load) {
 		for range harness.Longer(1, 9) {
 			server.Kill()
 			l.WaitForMore(30)
@@ -73,14 +74,14 @@ func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 			l.WaitForMore(harness.Longer[int64](50, 300))
 		}
 	})
-	whole(t, p, dir, server.URL(), l)
+	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis returns empty: the rows in the outbox are written again. The load of this test is younger than the outbox
-// keeps.
+// Redis restarts without its data: the delivered rows that the outbox still keeps are written again. The outbox keeps
+// all rows of this test.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
-	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
+	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.InstantModel(t)
@@ -92,17 +93,17 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 				}
 			}
 			if !down {
-				whole(t, p, dir, server.URL(), played(t, p, empty))
+				checkStoredOnce(t, p, dir, server.URL(), loadDuring(t, p, empty))
 				return
 			}
-			l := played(t, p, func(*harness.Load) {})
+			l := loadDuring(t, p, func(*harness.Load) {})
 			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.Answered()) })
 			p.Drained(dir)
 			p.Kill()
 			empty(l)
 			p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
-			p.Eventually("all of it", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.Answered() })
-			whole(t, p, dir, server.URL(), l)
+			p.Eventually("every answered exchange in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.Answered() })
+			checkStoredOnce(t, p, dir, server.URL(), l)
 		})
 	}
 }
@@ -112,14 +113,14 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := played(t, p, func(l *harness.Load) {
+	l := loadDuring(t, p, func(l *harness.Load) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
 		l.WaitForMore(harness.Longer[int64](100, 1500))
 		p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	})
-	whole(t, p, dir, server.URL(), l)
+	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
 // While the Redis server accepts connections and never answers, requests are served and exchanges wait in the outbox.
@@ -132,7 +133,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	defer func() { _ = hole.Close() }()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
-	l := played(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
+	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -140,22 +141,22 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	p.Kill()
 	server := storetest.StartRedis(t)
 	p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
-	whole(t, p, dir, server.URL(), l)
+	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// The local disk is full, and Redis is well: nothing is dropped.
+// While the local disk is full and Redis is reachable, exchanges are stored and none is dropped.
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := played(t, p, func(l *harness.Load) {
+	l := loadDuring(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
-			disk.Fill(t, 0) // another program uses each freed byte
+			disk.Fill(t, 0) // again: another program uses the freed bytes
 			l.WaitForMore(100)
 		}
 		stored := len(harness.ExchangesInRedis(t, server.URL()))
-		p.Eventually("capture on a full disk", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
+		p.Eventually("more than 10 further exchanges in Redis while the disk is full", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
 		disk.Free(t)
 	})
-	whole(t, p, dir, server.URL(), l)
+	checkStoredOnce(t, p, dir, server.URL(), l)
 }

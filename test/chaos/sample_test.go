@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// sampled returns the exchanges of each sample of a store.
+// sampled returns the IDs of the exchanges of each exported sample, by the ID of the sample.
 func sampled(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
@@ -30,7 +30,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			} `json:"meta"`
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("got error %v, line %s, want no error", err, line)
+			t.Fatalf("decoding an exported line: got error %v, want none: %s", err, line)
 		}
 		if samples[m.ID] != nil {
 			t.Errorf("sample %s is stored twice", m.ID)
@@ -40,8 +40,8 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
-// learned waits until every exchange of a store is in exactly one sample.
-func learned(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
+// waitForSamples waits until every exchange of a store is in exactly one sample. have returns the exchanges.
+func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
 	missing := func() (ids, twice []string) {
@@ -63,12 +63,12 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		}
 		return ids, twice
 	}
-	// the last result names the missing exchanges
+	// A failure logs the result of the last check.
 	var d harness.Diagnosis
 	var left, twice []string
 	defer func() {
 		if t.Failed() {
-			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample, no sample has %v, two samples have %v", d.Spooled, d.Unsampled, left, twice)
+			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in two samples: %v", d.Spooled, d.Unsampled, left, twice)
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
@@ -79,32 +79,32 @@ func learned(t *testing.T, p *harness.Process, dir string, have func() map[strin
 		return d.Spooled == 0 && d.Unsampled == 0 && len(left)+len(twice) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
-		t.Errorf("got %+v set aside, want nothing", d.SetAside)
+		t.Errorf("outbox files that were set aside: got %+v, want none", d.SetAside)
 	}
 }
 
-// closes waits until so many more sessions have closed.
-func closes(t *testing.T, p *harness.Process, n int64) {
+// waitForClosed waits until n more sessions have closed.
+func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	t.Helper()
 	until := p.Health().Since.Closed + n
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
-func breakDuringLoad(t *testing.T, p *harness.Process, breaks func() (mends func())) {
+// breakDuringLoad runs a load whose sessions close during the load, and interrupt and repairs the store meanwhile.
+func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
 	for range harness.Longer(1, 5) {
-		closes(t, p, 1)
-		mends := breaks()
+		waitForClosed(t, p, 1)
+		repair := interrupt()
 		p.WaitForDegraded(true)
 		l.WaitForMore(100)
-		mends()
+		repair()
 		p.WaitForDegraded(false)
 	}
-	closes(t, p, 1)
+	waitForClosed(t, p, 1)
 	stop()
 	wait()
 	t.Logf("%d answered", l.Answered())
@@ -116,7 +116,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
+	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
 
@@ -130,7 +130,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
 	})
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInRedis(t, url) }, "--store-url", url)
+	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInRedis(t, url) }, "--store-url", url)
 	p.Stop()
 }
 
@@ -143,31 +143,31 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 4)
-		closes(t, p, 1)
+		waitForClosed(t, p, 1)
 		stop()
 		p.Kill()
 		wait()
 	}
 	p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
-	learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
+	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
 
-// An agent continues after its session closed: in memory, after a restart, and after a day without a record.
+// Sessions that continue after they closed, in the same process and after a restart, get their later turns into samples.
 func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range 3 {
 		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {
-			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and run
+			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and process
 			for range 20 {
 				l.Send(t.Context(), p.Data)
 			}
 			l.Answered()
-			learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
+			waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		}
-		learned(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
+		waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		p.Stop()
 	}
 	ids := make([]string, 0, 8)

@@ -7,13 +7,13 @@ import (
 	"precept/test/harness"
 )
 
-// The master of a Sentinel group is killed, and its replica takes over: capture continues, and writes that the old
-// master did not replicate are written again.
+// The master of a Sentinel group is killed, and its replica becomes the master: every answered request is stored once,
+// also writes that the old master did not replicate.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
-	l := played(t, p, func(*harness.Load) {
+	l := loadDuring(t, p, func(*harness.Load) {
 		for n := range harness.Longer(1, 3) {
 			if n > 0 {
 				g.AwaitReplica(t)
@@ -26,10 +26,10 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 			}
 		}
 	})
-	whole(t, p, dir, g.URL(), l)
+	checkStoredOnce(t, p, dir, g.URL(), l)
 }
 
-// A server, a Sentinel and the nodes of a Cluster require client certificates; the test runs the whole program.
+// precept stores exchanges in a server, a Sentinel group and a Cluster that require client certificates.
 func TestServeWithTLSAndClientCertificates(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(t *testing.T, secrets *storetest.Secrets) (url string){
@@ -53,7 +53,7 @@ func TestServeWithTLSAndClientCertificates(t *testing.T) {
 			secrets, dir := storetest.NewSecrets(t), t.TempDir()
 			url := start(t, secrets) + "ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 			p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url)
-			whole(t, p, dir, url, played(t, p, func(*harness.Load) {}))
+			checkStoredOnce(t, p, dir, url, loadDuring(t, p, func(*harness.Load) {}))
 		})
 	}
 }

@@ -40,7 +40,7 @@ func lockFile(t *testing.T, dir string) (unlock func()) {
 	}
 }
 
-// countWarnings counts the warnings and errors of a log.
+// countWarnings counts the warnings and errors in the log of a process.
 func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
@@ -109,17 +109,18 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	l.Answered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
-		t.Fatalf("the garbage was not set aside: %v %v", aside, err)
+		t.Fatalf("database files that were set aside: got %v, error %v, want the overwritten file", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
-		t.Errorf("the file that was set aside differs from the original: %d bytes, %v", len(b), err)
+		t.Errorf("the file that was set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
 	}
 	if have := harness.ExchangesInFile(t, dir); len(have) == 0 {
-		t.Error("the new store is empty")
+		t.Error("the new database has no exchange, want the exchanges after the damage")
 	}
 }
 
-// The data directory is read-only: precept serves from memory and does not change the directory.
+// With a read-only data directory, precept serves requests from memory; when the directory is writable, precept stores
+// again.
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -139,13 +140,13 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	p.Data = line.FindStringSubmatch(p.Log.String())[1]
 	if run(p).Answered() == 0 {
-		t.Error("the server answered no request")
+		t.Error("the server on a read-only directory answered no request, want some")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+v, want Stored and Admitted = %d, the number of requests that were answered while the directory was writable", d, n)
+		t.Errorf("on the read-only directory: got %+v, want Stored and Admitted = %d, the number of requests that were answered before", d, n)
 	}
 	p.Stop()
 	disk.ReadOnly(t, false)
@@ -153,7 +154,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	n += run(p).Answered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+[2]v, want Stored and Admitted = %[1]d, the number of requests that were answered while the directory was writable", n, d)
+		t.Errorf("after the directory is writable again: got %+[2]v, want Stored and Admitted = %[1]d, the number of requests that were answered while the directory was writable", n, d)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	full := l.Next.Load()
 	disk.Free(t)
 	before := harness.Doctor(t, dir).Stored
-	p.Eventually("capture", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
+	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
 	stop()
 	wait()
 	n := l.Answered()
@@ -193,13 +194,13 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		t.Errorf("got counters %+v after %d answered requests, want each request stored or dropped", d, n)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("the store has %d exchanges, want Stored of %+v, and no exchange twice", len(have), d)
+		t.Errorf("the store has %d exchanges, want the Stored of %+v, and no request twice", len(have), d)
 	}
 	t.Logf("the disk was full until request %d of %d; counters %+v", full, n, d)
 }
 
-// A start on a full disk, with a store and without one: precept serves from memory and logs a warning. After the disk
-// is freed, the next start uses the store again.
+// precept that starts on a full disk, with and without an earlier store, serves from memory and logs a warning. After
+// the disk is freed, the next start uses the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -215,7 +216,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 			l.Send(t.Context(), p.Data)
 		}
 		if l.Answered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("got %d answers and %d warnings, want 5, at most 10, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
+			t.Errorf("got %d answers and %d warnings, want 5 answers, at most 10 warnings, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
 		disk.Free(t)
@@ -237,7 +238,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	p.Stop()
 }
 
-// A stop waits for streams, and their text is stored.
+// A stop waits for the end of streams, and their text is stored. Under load, a stop stores every answered request.
 func TestChaosStopWaitsForStreams(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.InstantModel(t)
@@ -267,11 +268,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("got %+v, want Stored = streams and Admitted = streams", d)
+		t.Errorf("got %+v, want Stored and Admitted = %d", d, streams)
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf(`%s: got %+v, want one entry in list, Outcome = "complete" and non-empty Reply.Text`, id, list)
+			t.Errorf(`%s: got %+v, want one exchange with Outcome = "complete" and a non-empty Reply.Text`, id, list)
 		}
 	}
 
@@ -290,11 +291,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
-		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none spooled", len(have), d)
+		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none in the outbox", len(have), d)
 	}
 }
 
-// An endless stream is cut, and the received text is stored.
+// A stop cuts a stream that is longer than limits.drain_timeout, and stores the exchange with another outcome than complete.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -302,10 +303,10 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitCut {
-		t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+		t.Errorf("got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("the cut stream ended without an error at the client, want an error")
+		t.Error("the client of the cut stream got no error, want an error")
 	}
 	d := harness.Doctor(t, dir)
 	have := harness.ExchangesInFile(t, dir)
@@ -314,7 +315,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {
-			t.Errorf("got the cut stream stored as complete: %+v", list[0])
+			t.Errorf("the cut stream is stored as complete, want another outcome: %+v", list[0])
 		}
 	}
 }
