@@ -90,7 +90,7 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close during the load, and interrupt and repairs the store meanwhile.
+// breakDuringLoad runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
 func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
