@@ -105,8 +105,8 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 
 // Ten times as many requests as the limit arrive at once. Accepted requests are answered, the
 // others get a 503 with Retry-After, and precept recovers after the crowd. In the long form, on a
-// // dedicated machine: the 99th percentile of accepted requests, in the crowd and in the two seconds after the crowd, is
-// at most twice the percentile of a load at the limit.
+// dedicated machine: the 99th percentile of accepted requests, in the crowd and in the two seconds after the crowd,
+// is at most twice the percentile of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const most = 20
 	var under, peak atomic.Int64

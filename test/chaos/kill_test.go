@@ -124,8 +124,8 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 	return ended
 }
 
-// Rows of several runs wait in the outbox when its files are damaged. The damaged rows are counted as dropped, and every
-// other row is stored.
+// Rows of several runs wait in the outbox when its files are damaged. The damaged rows are counted as dropped, and
+// every other row is stored.
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	// Without a store, exchanges stay in the outbox.

@@ -153,7 +153,8 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// Sessions that continue after they closed, in the same process and after a restart, get their later turns into samples.
+// Sessions that continue after they closed, in the same process and after a restart, get their later turns into
+// samples.
 func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)

@@ -295,7 +295,8 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 }
 
-// A stop cuts a stream that is longer than limits.drain_timeout, and stores the exchange with another outcome than complete.
+// A stop cuts a stream that is longer than limits.drain_timeout, and stores the exchange with another outcome than
+// complete.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
