@@ -14,7 +14,7 @@ type answer struct {
 	kind      string
 	body      map[string]any
 	text      string
-	mark      string // marker of the step, part of each name in a reply: the next request contains the marker even when the agent drops the text
+	mark      string // step marker, part of each id in a reply: the next request contains the marker even without the text
 	callID    string // "" for none
 	code      string // argument of a tool that takes a program
 	tool      string
@@ -25,8 +25,8 @@ type answer struct {
 	hang      func() // returns when the client is gone
 }
 
-// write writes the answer in the dialect of the request, as a stream if the request asks for one. f is a
-// planned fault; nil: none.
+// write writes the answer in the dialect of the request, as a stream if the request asks for one. f is the
+// fault of a streamed answer; nil: none.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -43,7 +43,7 @@ func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	}
 }
 
-// sse writes events, each flushed.
+// sse writes server-sent events, each flushed.
 type sse struct {
 	w    http.ResponseWriter
 	hang func()
@@ -61,7 +61,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault ends the stream in the way of f, and reports whether the stream has ended.
+// writeFault makes the fault f happen on a started stream, and reports whether the stream has ended.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
@@ -77,7 +77,7 @@ func (s *sse) writeFault(f *Fault) bool {
 	return f.Nothing
 }
 
-// pieces returns a text in pieces of 12 bytes, the deltas of a stream.
+// pieces splits a text into the deltas of a stream, each of at most 12 bytes.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > 12 {
@@ -87,7 +87,7 @@ func pieces(s string) []string {
 	return append(out, s)
 }
 
-// argsText returns the arguments of a call as JSON text.
+// argsText returns the arguments of a tool call as JSON text.
 func argsText(args map[string]any) string {
 	b, _ := json.Marshal(args)
 	return string(b)
@@ -96,7 +96,7 @@ func argsText(args map[string]any) string {
 // Object is a JSON object of a request or a reply.
 type Object = map[string]any
 
-// chat writes the answer of a chat completion.
+// chat writes the answer as a chat completion.
 func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "chatcmpl-"+Random(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
 	finish := "stop"
@@ -148,8 +148,8 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises reports whether the request asks for a summary and offers tools, in the words of
-// claude or copilot.
+// summarises reports whether the last message or item of the request asks for a summary in the words of a known
+// agent.
 func (a *answer) summarises() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {
@@ -167,10 +167,10 @@ func (a *answer) summarises() bool {
 	return false
 }
 
-// responses writes the answer of the Responses API.
+// responses writes the answer in the format of the Responses API.
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id := "resp_" + a.mark
-	base := func(status string, output []Object) Object {
+	response := func(status string, output []Object) Object {
 		return Object{
 			"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": Object{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []Object{}, "top_p": 1,
 			"usage": Object{"input_tokens": a.tokens, "input_tokens_details": Object{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": Object{"reasoning_tokens": 0}, "total_tokens": a.tokens + 10},
@@ -195,7 +195,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		output = append(output, Object{"id": "cmp_" + Random(12), "type": "compaction", "encrypted_content": a.sealed})
 	}
 	if !stream {
-		ReplyJSON(w, 200, base("completed", output))
+		ReplyJSON(w, 200, response("completed", output))
 		return
 	}
 	n := 0
@@ -204,8 +204,8 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		n++
 		s.event(kind, v)
 	}
-	e("response.created", Object{"response": base("in_progress", []Object{})})
-	e("response.in_progress", Object{"response": base("in_progress", []Object{})})
+	e("response.created", Object{"response": response("in_progress", []Object{})})
+	e("response.in_progress", Object{"response": response("in_progress", []Object{})})
 	if s.writeFault(f) {
 		return
 	}
@@ -235,10 +235,10 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		}
 		e("response.output_item.done", Object{"output_index": i, "item": item})
 	}
-	e("response.completed", Object{"response": base("completed", output)})
+	e("response.completed", Object{"response": response("completed", output)})
 }
 
-// messages writes the answer of the Messages API.
+// messages writes the answer in the format of the Messages API.
 func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "msg_"+Random(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
 	var blocks []Object

@@ -43,7 +43,7 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and reads the whole answer.
+// Post sends a body and returns status and body of the reply. A reply without Content-Length may break off.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -59,12 +59,12 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
 	if err != nil && res.ContentLength >= 0 {
-		t.Fatalf("got %v, want no error or res.ContentLength < 0", err)
+		t.Fatalf("POST %s: got error %v in a reply with the Content-Length %d, want the whole body", url, err, res.ContentLength)
 	}
 	return res.StatusCode, string(b)
 }
 
-// Files reads every file under a directory.
+// Files returns the content of every file under a directory, by the path below the directory.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -88,7 +88,7 @@ func Files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// FilesWith returns the names of the files that contain the text.
+// FilesWith returns the paths of the files that contain the text.
 func FilesWith(all map[string]string, text string) (found []string) {
 	for name, content := range all {
 		if strings.Contains(content, text) {
@@ -98,7 +98,7 @@ func FilesWith(all map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get sends a GET request with an admin token ("": no token) and returns status and body.
+// Get sends a GET request with an admin token ("": no token) and returns status and body of the reply.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -121,10 +121,10 @@ func Get(t *testing.T, url, token string) (int, string) {
 }
 
 // SlowModel starts a server that answers each chat request with a stream. The stream ends when the client
-// disconnects or the channel is closed.
-func SlowModel(t *testing.T) (*httptest.Server, chan struct{}) {
+// disconnects or stop is closed.
+func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	t.Helper()
-	stop := make(chan struct{})
+	stop = make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := 0; ; i++ {
@@ -144,8 +144,8 @@ func SlowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	return s, stop
 }
 
-// Stream starts a streamed chat through precept and returns after the first bytes. The channel
-// receives the error that ended the stream.
+// Stream starts a streamed chat completion through precept and returns after the first byte. The channel
+// receives the error that ended the stream, or nil at a complete stream.
 func Stream(t *testing.T, data string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -169,7 +169,7 @@ func Stream(t *testing.T, data string) <-chan error {
 	return ended
 }
 
-// Always returns flags that inject each matching lesson.
+// Always returns flags with which precept injects each matching lesson.
 func Always(m *Model, lessons string) []string {
 	return []string{"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}
 }

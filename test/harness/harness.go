@@ -5,8 +5,8 @@
 // the race detector, the binary has the race detector, too.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
-// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), commands (Verb,
-// MustVerb) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
+// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands
+// (Verb, MustVerb) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 
 import (
@@ -26,7 +26,7 @@ func Main(m *testing.M) int {
 	}
 	env := map[string]string{"PATH": dir + string(os.PathListSeparator) + os.Getenv("PATH")}
 	if os.Getenv("GORACE") == "" {
-		env["GORACE"] = "atexit_sleep_ms=0" // otherwise each program that the race detector watches sleeps for a second at its end
+		env["GORACE"] = "atexit_sleep_ms=0" // otherwise each program with the race detector sleeps for a second before it exits
 	}
 	for name, value := range env {
 		if err := os.Setenv(name, value); err != nil {
@@ -37,7 +37,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build returns the directory of the binary. All test packages share the directory: go build links
+// build builds precept and returns the directory of the binary. All test packages share the directory: go build links
 // only after a change and replaces the file atomically. A child process of a test, such as an
 // agent, reads the directory from the environment.
 func build() (dir string, err error) {

@@ -16,16 +16,16 @@ import (
 	"precept/store/storetest"
 )
 
-// Ended returns the number of ended turns in the account of a data directory.
+// Ended returns the number of ended turns in the account of a data directory, or 0 if the account cannot be read.
 func Ended(dir string) int64 {
-	b, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
+	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
 		return 0
 	}
-	return b.Admitted - b.Incomplete
+	return account.Admitted - account.Incomplete
 }
 
-// exchangesIn returns the exchanges of the sessions by request.
+// exchangesIn returns the exchanges of the sessions by request id. The test fails if two exchanges have one id.
 func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
@@ -46,7 +46,8 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 	return byRequest
 }
 
-// ExchangesInFile reads the exchanges of the SQLite store of a data directory, and checks the integrity of the file.
+// ExchangesInFile returns the exchanges in the SQLite store of a data directory by request id, and checks the
+// integrity of the file.
 func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -55,9 +56,9 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 		t.Fatal(err)
 	}
 	defer func() { _ = raw.Close() }()
-	var ok string
-	if err := raw.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
+	var integrity string
+	if err := raw.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
+		t.Errorf("integrity_check: got %q, error %v, want ok", integrity, err)
 	}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true, Now: time.Now})
 	if err != nil {
@@ -67,7 +68,7 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, sessionsIn(t, raw))
 }
 
-// sessionsIn lists all stored sessions, also sessions with a stub and no row.
+// sessionsIn returns the ids of all sessions in an SQLite store.
 func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	t.Helper()
 	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
@@ -88,7 +89,7 @@ func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	return ids
 }
 
-// ExchangesInRedis reads the exchanges of a store in Redis.
+// ExchangesInRedis returns the exchanges of a store in Redis by request id.
 func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	t.Helper()
 	db, err := redis.Open(redis.Options{URL: url, Now: time.Now})
@@ -107,7 +108,8 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// CheckOneExchangeEach fails the test unless each request has exactly one complete exchange.
+// CheckOneExchangeEach fails the test unless each request has exactly one exchange, which is complete and has one
+// new message.
 func CheckOneExchangeEach(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, bad []string
@@ -120,11 +122,11 @@ func CheckOneExchangeEach(t *testing.T, what string, requests []string, have map
 		}
 	}
 	if len(missing)+len(bad) > 0 {
-		t.Errorf("%s: of %d answered requests %d have no exchange and %d have no single complete exchange: %v %v", what, len(requests), len(missing), len(bad), missing[:min(3, len(missing))], bad[:min(2, len(bad))])
+		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have no single complete exchange (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(bad), bad[:min(2, len(bad))])
 	}
 }
 
-// RepeatedRequests returns the requests that have more than one exchange.
+// RepeatedRequests returns the ids of the requests that have more than one exchange, sorted.
 func RepeatedRequests(have map[string][]sample.Exchange) (requests []string) {
 	for id, list := range have {
 		if len(list) > 1 {
@@ -135,7 +137,8 @@ func RepeatedRequests(have map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns the content of a Redis server by key. The server must run with --rdbcompression no.
+// Dump returns the result of DUMP and the name of each key of a Redis server. The server must run with
+// --rdbcompression no, so that a search finds texts.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -146,7 +149,7 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		page := server.Must(t, "SCAN", cursor, "COUNT", "1000").([]any)
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
-			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: the key expired after KEYS
+			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: the key expired after SCAN
 			all[key.(string)] = content + key.(string)
 		}
 	}

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// Longer returns long under `make chaos` (PRECEPT_CHAOS=1), else short.
-func Longer[T any](short, long T) T {
+// Longer returns chaos under `make chaos` (PRECEPT_CHAOS=1), else usual.
+func Longer[T any](usual, chaos T) T {
 	if os.Getenv("PRECEPT_CHAOS") != "" {
-		return long
+		return chaos
 	}
-	return short
+	return usual
 }
 
-// SureAfter returns the time after the end of a response from which the exchange survives a crash: 100 ms
-// on an idle machine, and more while other tests run.
+// SureAfter returns the time after the end of a response from which the exchange survives a crash: 100 ms under
+// `make chaos`, which runs one test package at a time, and 500 ms while other tests run.
 func SureAfter() time.Duration { return Longer(500*time.Millisecond, 100*time.Millisecond) }
 
-// answered is a request with a response.
+// answered is a request with a response of status 200.
 type answered struct {
-	request string // Precept-Request-Id
-	ended   time.Time
+	request string    // Precept-Request-Id
+	ended   time.Time // end of the response, as seen by the client
 }
 
 // Load sends requests to precept until Stop.
@@ -40,14 +40,14 @@ type Load struct {
 	Client           *http.Client
 	Pick             func() string      // returns the base URL of the next request; nil: the base URL of Start
 	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil: no request does
-	SeparateSessions bool               // each request has a separate session
-	Next             atomic.Int64
+	SeparateSessions bool               // each request has a session of its own
+	Next             atomic.Int64       // number of started requests
 	Mu               sync.Mutex
 	Answers          []answered
-	failed           []string
+	failed           []string // errors of failed requests
 }
 
-// NewLoad returns a load whose workers sleep for pause between requests.
+// NewLoad returns a Load whose workers sleep for pause between requests.
 func NewLoad(t *testing.T, pause time.Duration) *Load {
 	t.Helper()
 	l := &Load{t: t, pause: pause, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
@@ -120,7 +120,7 @@ func (l *Load) Send(ctx context.Context, data string) {
 	}
 }
 
-// EndedBefore returns the requests whose responses ended before at, as seen by the client.
+// EndedBefore returns the ids of the requests whose responses ended before at, as seen by the client.
 func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	return requests
 }
 
-// Answered returns the number of successful requests. A failed request is an error of the test.
+// Answered returns the number of requests with status 200. The test fails if a request failed.
 func (l *Load) Answered() int {
 	l.t.Helper()
 	l.Mu.Lock()

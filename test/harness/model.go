@@ -21,14 +21,14 @@ import (
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens that the model reports once, for a prompt that is too long; 0 for few
+	Tokens  int // prompt tokens that the model reports once, so that the agent shortens its history; 0: 100
 }
 
 // ModelRequest is a generation request that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
-	Main   bool   // the request offers tools
-	Step   int
+	Main   bool   // the request asks for the next step, not for a summary or a title
+	Step   int    // -1 unless Main
 	Fault  *Fault // fault that replaced the answer
 	Header http.Header
 	Body   map[string]any
@@ -40,13 +40,13 @@ type Fault struct {
 	Name      string
 	At, Times int
 	Status    int
-	Cut       bool // begins a stream and drops the connection
-	Nothing   bool // the stream starts and ends without a finish reason
-	Hang      bool // begins a stream and is silent until the client is gone
-	// from the third step on, the model refuses the history as too long until the agent asks for a
+	Cut       bool // the model starts a stream and drops the connection
+	Nothing   bool // the model starts a stream and ends it without a finish reason
+	Hang      bool // the model starts a stream and is silent until the client disconnects, at most a minute
+	// From the third step on, the model refuses the history as too long until the agent asks for a
 	// summary or sends a shorter history
 	Overflow bool
-	Strict   bool // refuses requests that contain a block
+	Strict   bool // the model refuses requests that contain lessons
 }
 
 // Model is a scripted LLM for chat completions, responses and messages, streamed or not. The model
@@ -70,15 +70,15 @@ type Model struct {
 	Gone chan time.Time // times at which clients disconnected
 }
 
-// overflow is the state of a history that becomes too long.
+// overflow is the state of a test in which the history becomes too long for the model.
 type overflow struct {
 	reported map[int]bool // steps whose long prompt the model has reported
 	tokens   int          // last reported number of prompt tokens
-	longest  int          // items in the longest list
+	longest  int          // number of items in the longest history
 	short    bool         // the agent has shortened the history
 }
 
-// gathering is the state of Gather: the first requests wait until all of them have arrived.
+// gathering is the state of Gather.
 type gathering struct {
 	wait  int           // number of first requests that have not arrived yet
 	ready chan struct{} // closed when all have arrived
@@ -93,7 +93,7 @@ func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	return m
 }
 
-// LessonLabel is the first line of a block of lessons.
+// LessonLabel is the first line of the lessons that precept inserts.
 const LessonLabel = "Lessons from past experience:"
 
 // StepMark matches the mark of a step in a request or a reply.
@@ -101,7 +101,7 @@ var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" { // an API without websockets answers with this status, and agents then use HTTP
+	if r.Header.Get("Upgrade") != "" { // an API without WebSockets refuses the upgrade with this status; agents then use HTTP
 		w.WriteHeader(http.StatusUpgradeRequired)
 		return
 	}
@@ -135,10 +135,10 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w, f)
 }
 
-// Gather makes the first n requests wait for each other.
+// Gather makes the first n requests for step 0 wait until all n have arrived, at most a minute.
 func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
-// waitForGathering delays a first request until all first requests have arrived, at most a minute.
+// waitForGathering delays a request as Gather describes.
 func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
 		return
@@ -155,8 +155,8 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the body of an error response. Agents read the text of an overflow, which is the text of the
-// real API.
+// errorBody returns the body of an error response. Agents recognize a history that is too long by the text of the real
+// API.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -165,11 +165,11 @@ func (f *Fault) errorBody(kind string) any {
 	case f.Overflow:
 		text, code = "This model's maximum context length is 128000 tokens. However, your messages resulted in 395000 tokens. Please reduce the length of the messages.", "context_length_exceeded"
 	}
-	kindOf := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.Status >= 500]
-	return map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": text, "code": code}}
+	errorType := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.Status >= 500]
+	return map[string]any{"type": "error", "error": map[string]any{"type": errorType, "message": text, "code": code}}
 }
 
-// hang returns when the client has disconnected, after at most a minute.
+// hang waits until the client disconnects, at most a minute.
 func (m *Model) hang(ctx context.Context) {
 	m.Hung <- struct{}{}
 	select {
@@ -179,7 +179,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// record records a request and returns the fault for the request, if any.
+// record appends a request to Asked, fills its answer, and returns the fault that replaces the answer; nil: none.
 func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -237,15 +237,15 @@ func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	return nil
 }
 
-// All returns the generation requests so far.
+// All returns the generation requests that have reached the model.
 func (m *Model) All() []ModelRequest {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	return append([]ModelRequest(nil), m.Asked...)
 }
 
-// OtherRequests returns method and path of the other requests, sorted, without the version. Precept
-// adds the upstream's version to a path without one.
+// OtherRequests returns method and path of the requests that ask for no generation, sorted, without the version in
+// the path: precept adds the upstream's version to a path without one.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -273,7 +273,7 @@ func Random(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// ReplyJSON writes a response.
+// ReplyJSON writes a response with v as JSON.
 func ReplyJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -287,7 +287,7 @@ type tool struct {
 	code            bool // takes a program that calls other tools, such as Codex's exec
 }
 
-// toolsOf returns the tools of the request and of the items in the request.
+// toolsOf returns the tools of the request and of its items of the type additional_tools.
 func toolsOf(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
@@ -337,7 +337,7 @@ func shellOf(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// fill returns arguments that are valid in the schema of the tool.
+// fill returns arguments of a call that runs command, valid for the schema of the tool.
 func (t *tool) fill(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}
@@ -376,6 +376,5 @@ func (t *tool) fill(command string) map[string]any {
 	return args
 }
 
-// WaitFor is the pause of a scripted stream before a dropped connection, so that the client reads
-// the written bytes.
+// WaitFor is the pause before a scripted stream drops the connection, in which the client reads the written bytes.
 const WaitFor = 200 * time.Millisecond

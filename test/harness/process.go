@@ -21,10 +21,10 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`, which is killed at the end of the test.
+// Process is a started `precept serve`, which is killed at the end of the test.
 type Process struct {
-	Data, Admin string // base URLs of both listeners, set by Ready
-	PID         int
+	Data, Admin string // base URLs of the data and the admin listener, set by Ready
+	PID         int    // set by Ready
 
 	T      *testing.T
 	Dir    string // data directory
@@ -33,10 +33,10 @@ type Process struct {
 	Log    LockedBuffer  // standard output and standard error
 	End    chan struct{} // closed at the end of the process
 	err    error         // the result of Wait, valid after End is closed
-	killed bool
+	killed bool          // Kill has ended the process
 }
 
-// LockedBuffer collects the output of a process. Tests may read at any time.
+// LockedBuffer collects the output of a process. A test may call String while the process writes.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -54,13 +54,13 @@ func (l *LockedBuffer) String() string {
 	return l.b.String()
 }
 
-// Launch starts precept on free ports and returns without waiting.
+// Launch starts `precept serve` on free ports and does not wait until it is ready.
 func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchBy starts a command line that ends in precept.
+// LaunchBy is Launch with a command line that ends in precept, such as a wrapper that limits memory.
 func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -82,14 +82,14 @@ func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ..
 	return p
 }
 
-// Serve starts precept with the admin token "token" and waits for /readyz.
+// Serve starts precept with the admin token "token" and waits for run.json.
 func Serve(t *testing.T, dir, upstream string, flags ...string) *Process {
 	t.Helper()
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for /readyz. The test fails if
-// precept does not stop cleanly.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. The test fails if precept does not
+// stop with exit code 0 at its end, except after Kill.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -100,13 +100,13 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 			p.Signal(syscall.SIGTERM)
 		}
 		if code := p.Exit(); code != ExitDone && !p.killed {
-			t.Errorf("precept stopped with exit code %d:\n%s", code, p.Log.String())
+			t.Errorf("precept serve: got exit code %d at the end of the test, want 0\n%s", code, p.Log.String())
 		}
 	})
 	return p.Ready(dir)
 }
 
-// Ready waits until precept has written run.json, and reads the addresses from the file.
+// Ready waits until this process has written run.json, and reads the addresses from the file.
 func (p *Process) Ready(dir string) *Process {
 	p.T.Helper()
 	p.Eventually("run.json", func() bool {
@@ -148,7 +148,7 @@ func (p *Process) Exit() int {
 	select {
 	case <-p.End:
 	case <-time.After(30 * time.Second):
-		p.T.Fatalf("precept has not stopped within 30 seconds\n%s", p.Log.String())
+		p.T.Fatalf("precept still runs after 30 seconds, want an exit\n%s", p.Log.String())
 	}
 	if failed, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return failed.ExitCode()
@@ -172,7 +172,7 @@ func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != ExitDone {
-		p.T.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
+		p.T.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
-// WaitForDegraded waits until /readyz reports a degraded state, or, for false, no degraded state.
+// WaitForDegraded waits until /readyz reports a degraded state (true) or none (false).
 func (p *Process) WaitForDegraded(degraded bool) {
 	p.T.Helper()
 	p.Eventually(fmt.Sprint("degraded in /readyz: ", degraded), func() bool {
@@ -202,12 +202,12 @@ func (p *Process) Health() (h admin.Health) {
 	p.T.Helper()
 	status, body := Get(p.T, p.Admin+"/api/health", "token")
 	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
-		p.T.Fatalf("got status %d, error %v, body %s, want no error and status 200", status, err, body)
+		p.T.Fatalf("/api/health: got status %d, error %v, want 200 and JSON: %s", status, err, body)
 	}
 	return h
 }
 
-// Drained waits until every accepted exchange is in the store.
+// Drained waits until the outbox is empty, and returns the result of doctor.
 func (p *Process) Drained(dir string, flags ...string) Diagnosis {
 	p.T.Helper()
 	var d Diagnosis
@@ -218,8 +218,8 @@ func (p *Process) Drained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// Ask gets a path of the admin listener with the token "e2e-token". The answer goes into a *string as
-// text, into another pointer as JSON.
+// Ask gets a path of the admin listener with the token "e2e-token" and returns the status. A *string receives the
+// body as text; another pointer receives the decoded JSON.
 func (p *Process) Ask(t *testing.T, path string, into any) int {
 	t.Helper()
 	status, body := Get(t, p.Admin+path, "e2e-token")
@@ -229,13 +229,13 @@ func (p *Process) Ask(t *testing.T, path string, into any) int {
 		*into = body
 	default:
 		if err := json.Unmarshal([]byte(body), into); err != nil {
-			t.Fatalf("%s: got error %v, body %s, want no error", path, err, body)
+			t.Fatalf("%s: got body %s, want JSON of a %T: %v", path, body, into, err)
 		}
 	}
 	return status
 }
 
-// Metrics returns /metrics in the format of the Accept header.
+// Metrics returns /metrics in the format that the Accept header accept asks for, with the token "e2e-token".
 func (p *Process) Metrics(t *testing.T, accept string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)

@@ -17,7 +17,7 @@ const (
 	ExitCut    = 3
 )
 
-// Verb runs a precept command line in an empty directory.
+// Verb runs a precept command in an empty directory and returns its output and exit code.
 func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -32,7 +32,7 @@ func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code 
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// RunVerb runs a precept command and returns standard output.
+// RunVerb runs a precept command and returns standard output. The error has the text of standard error.
 func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -56,7 +56,8 @@ func MustVerb(t *testing.T, args ...string) string {
 	return out
 }
 
-// Diagnosis is the answer of precept doctor --json: admitted = stored + spooled + incomplete + dropped.
+// Diagnosis is the output of precept doctor --json. In exchanges: admitted = stored + spooled (in the outbox) +
+// incomplete + dropped.
 type Diagnosis struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -73,20 +74,20 @@ type Diagnosis struct {
 	Running *struct{}        `json:"running"`
 }
 
-// Doctor returns the account of a data directory and checks that the account balances.
+// Doctor runs precept doctor on a data directory and checks that the numbers of exchanges add up.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone {
-		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, stderr)
+		t.Fatalf("precept doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {
 		sum += n
 	}
 	if sum != d.Admitted {
-		t.Errorf("the account does not balance: %s", out)
+		t.Errorf("doctor: stored + spooled + incomplete + dropped = %d, want admitted = %d: %s", sum, d.Admitted, out)
 	}
 	return d
 }
