@@ -154,16 +154,16 @@ func (k *sessionStore) addHostileSession(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line, or fails before or after the line.
+// fakeExport writes one line. If err is set, Export returns err before the line, or after the line with failAfterLine.
 type fakeExport struct {
-	asked     Export // newest export
-	err       error
-	afterLine bool // fail after the line
+	asked         Export // newest export
+	err           error
+	failAfterLine bool // return err after the line, not before
 }
 
 func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	f.asked = e
-	if f.err != nil && !f.afterLine {
+	if f.err != nil && !f.failAfterLine {
 		return f.err
 	}
 	if _, err := io.WriteString(w, "{}\n"); err != nil {

@@ -46,7 +46,7 @@ func openAudit(dir string) (*audit, error) {
 	if err != nil {
 		return a, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // nothing was written
 	if info, err := f.Stat(); err == nil && info.Size() > auditRead {
 		if _, err := f.Seek(-auditRead, 2); err != nil {
 			return a, err

@@ -13,27 +13,28 @@ import (
 // netResult holds the parts of the net result of lessons in the last seven days: the value of the prevented
 // failures minus the cost of the inserted tokens.
 type netResult struct {
-	sessions int64   // number of treated sessions with a reward
-	effect   *effect // effect of all lessons together; nil: too little data, or not reliable
-	invalid  bool    // the report has found a fault in the coins or in the reporting of rewards
-	tokens   int64   // inserted tokens, scaled to these sessions
+	sessions int64   // number of sessions with a reward in the treated arm
+	effect   *effect // effect of all lessons together; nil: too little data, or an invalid report
+	invalid  bool    // the report has found a fault in the random assignment or in the reporting of rewards
+	tokens   int64   // inserted tokens, scaled to the sessions that sessions counts
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens
 }
 
+// netOf returns the net result of the last seven days of a report.
 func netOf(r *report.Report, p Prices, m meanPrice) netResult {
-	lately := lastWeek(r.Global.Days, r.GeneratedAt)
-	tokens := lately.TokensAdded
-	if all := lately.Treated.Sessions; all > lately.NTreated { // the gain counts rewarded sessions only
-		tokens = tokens * lately.NTreated / all
+	sum := lastWeek(r.Global.Days, r.GeneratedAt)
+	tokens := sum.TokensAdded
+	if all := sum.Treated.Sessions; all > sum.NTreated { // the net result counts only sessions with a reward
+		tokens = tokens * sum.NTreated / all
 	}
-	return netResult{lately.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
+	return netResult{sum.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
-// cost returns the cost of the inserted tokens without a prompt cache.
+// cost returns the cost of the inserted tokens at the price of uncached input tokens.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result, in money, if the effect of all lessons together is effect.
+// netFor returns the net result in money for an effect of all lessons together, such as an end of the interval.
 func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.Session - n.cost()
 }
@@ -47,8 +48,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// html returns the first figure of the overview with its parts: the net result in money, or the gain in
-// sessions if a price is missing.
+// html returns the section of the overview with the net result in money, or the number of prevented failures if a
+// price is missing, and with a table of the parts.
 func (n netResult) html(f frame) g.Node {
 	priced := n.prices.Session > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
 	missing := ifElse(n.invalid, none, stillCounting)
@@ -56,8 +57,8 @@ func (n netResult) html(f frame) g.Node {
 	gained, between := missing, ""
 	tone := n.effect.tone()
 	if n.effect != nil {
-		e, treated := n.effect, float64(n.sessions)
-		gained, between = signed(e.size*treated), signed(e.lo*treated)+" to "+signed(e.hi*treated)
+		e, sessions := n.effect, float64(n.sessions)
+		gained, between = signed(e.size*sessions), signed(e.lo*sessions)+" to "+signed(e.hi*sessions)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {
 			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
@@ -67,9 +68,9 @@ func (n netResult) html(f frame) g.Node {
 	part := func(name string, detail g.Node, sum string) g.Node {
 		return h.Tr(rowHead(g.Text(name)), wordCells(detail), numberCells(sum))
 	}
-	treated := g.Node(g.Text(countOf(n.sessions, "treated session")))
+	treatedLink := g.Node(g.Text(countOf(n.sessions, "treated session")))
 	if n.sessions > 0 {
-		treated = h.A(h.Href(f.week(store.FateTreated)), treated)
+		treatedLink = h.A(h.Href(f.week(store.FateTreated)), treatedLink)
 	}
 	prevented, inserted := none, none
 	if priced && n.effect != nil {
@@ -88,7 +89,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	hint := ""
 	if !priced {
-		hint = ifElse(n.mean.reading, "The prices of the models are being counted …", "Set admin.session_value and prices to see the net in money.")
+		hint = ifElse(n.mean.reading, "The mean price of the input tokens is being computed …", "Set admin.session_value and prices to see the net in money.")
 	}
 	return h.Section(
 		h.Class("net"), labelledBy("net"),
@@ -98,7 +99,7 @@ func (n netResult) html(f frame) g.Node {
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
-				part("Prevented failures", g.Group{g.Text(gained + " of "), treated, g.Text(sessionRate)}, prevented),
+				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(sessionRate)}, prevented),
 				part("Inserted tokens", g.Text(count(n.tokens)+tokenRate), inserted),
 			)),
 			g.If(hint != "", quiet(g.Text(hint))),

@@ -18,12 +18,12 @@ import (
 
 // /api/sessions and /api/samples apply their filters, and refuse an invalid filter with status 400.
 func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	k.addHostileSession(t)
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	sessions.addHostileSession(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
-		k.addSession(t, name, 1, nil)
+		sessions.addSession(t, name, 1, nil)
 	}
-	f := newStoreFixture(t, k, nil)
+	f := newStoreFixture(t, sessions, nil)
 	for target, want := range map[string]int{
 		"/api/sessions": 4, "/api/sessions?limit=2": 2, "/api/sessions?verdict=poor": 1, "/api/sessions?verdict=open": 3, "/api/sessions?loops=true": 1,
 		"/api/sessions?words=flaky": 1, "/api/sessions?tool=bash&error=exit": 1, "/api/sessions?session=bb": 1, "/api/sessions?session=nobody": 0, "/api/sessions?tenant=other": 0,
@@ -46,25 +46,25 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
 	var tr store.Transcript
 	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.TurnItems) != 3 || tr.Next != 3 {
-		t.Errorf("got %d turns, want 3; the next page begins at %d, want 3: %v", len(tr.TurnItems), tr.Next, err)
+		t.Errorf("transcript: got %d turns, next page %d, error %v, want 3 turns, next page 3 and no error", len(tr.TurnItems), tr.Next, err)
 	}
 	var samples store.SampleList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {
-		t.Errorf("got %d samples, want 4: %v", len(samples.Samples), err)
+		t.Errorf("samples with the filter: got %d samples, error %v, want 4 samples and no error", len(samples.Samples), err)
 	}
 }
 
 // An export that fails before its first byte returns an error status. An export that fails later aborts the connection.
 func TestExportReportsAFailureMidway(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
-	f := newStoreFixture(t, k, func(o *Options) { o.Read.Export = x })
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("the export is %q for the selection %+v, want {} for mplp of the tenant t with the lesson l and one quality", text, x.asked)
+		t.Errorf("export: got %q for the selection %+v, want \"{}\\n\" for the format mplp, tenant t, lesson l and one quality", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks the link %s or has a link with format=experiment, want the first only", want)
+		t.Errorf("the page lacks the link %s, or has a link with format=experiment, which cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
@@ -72,10 +72,10 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
-	x.afterLine = true
+	x.failAfterLine = true
 	defer func() {
-		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the server compares it so
-			t.Errorf("the panic is %v, want %v", p, http.ErrAbortHandler)
+		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http also compares the value with ==
+			t.Errorf("export that fails after its first line: got panic %v, want %v", p, http.ErrAbortHandler)
 		}
 	}()
 	get(t, f, "/api/export", http.StatusOK)
@@ -83,9 +83,9 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 
 // Hostile content never becomes markup on the pages of sessions, samples and health, and hidden characters are shown.
 func TestHostileContentIsShownAsText(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addHostileSession(t)
-	f := newStoreFixture(t, k, nil)
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := sessions.addHostileSession(t)
+	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{
 		"/sessions", "/sessions/" + id.String(), "/sessions?words=" + url.QueryEscape("<script>"), "/samples", "/samples?lesson=" + url.QueryEscape(hostile), "/health",
 		"/sessions?agent=" + url.QueryEscape(hostile), "/sessions?since=" + url.QueryEscape(hostile),
@@ -97,17 +97,17 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
-				t.Errorf("%s contains %q, want a visible name of the character, or no secret", target, bad)
+				t.Errorf("%s contains %q, want neither hidden characters nor the secret", target, bad)
 			}
 		}
 		scripts, handlers := markup(t, page)
 		for _, src := range scripts {
 			if !strings.HasPrefix(src, "/static/") {
-				t.Errorf("%s holds the script %q, want a script of /static/ only", target, src)
+				t.Errorf("%s loads the script %q, want scripts of /static/ only", target, src)
 			}
 		}
 		if len(handlers) > 0 {
-			t.Errorf("%s has event handlers, inline styles or script links: %v, want none", target, handlers)
+			t.Errorf("%s has event handlers, inline styles or javascript: URLs: %v, want none", target, handlers)
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
@@ -119,7 +119,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 }
 
 // markup lists the scripts of a page ("" for an inline script), and the attributes that are event handlers,
-// inline styles or script links.
+// inline styles or javascript: URLs.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -146,13 +146,13 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 	return scripts, handlers
 }
 
-// A person rates and deletes a session from its page, with the token of the page only, and each
-// action is audited.
+// The forms of a session's page rate and delete the session. They need the CSRF token of the page, and each action is
+// audited.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addHostileSession(t)
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := sessions.addHostileSession(t)
 	dir := t.TempDir()
-	f := newStoreFixture(t, k, func(o *Options) { o.DataDir = dir })
+	f := newStoreFixture(t, sessions, func(o *Options) { o.DataDir = dir })
 	cookie, csrf := f.browser(t)
 	post := func(path string, form url.Values) *http.Response {
 		return f.do(t, http.MethodPost, path, func(r *http.Request) {
@@ -177,20 +177,20 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		return v
 	}
 	if r := post(page+"/rate", with("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
-		t.Fatalf("rate: status %s to %q, want 303 to %q", r.Status, r.Header.Get("Location"), page)
+		t.Fatalf("rating: got status %s, Location %q, want 303 and a Location below %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error("the page lacks the new feedback, want \"well done\"")
+		t.Error(`the page lacks the new feedback, want the comment "well done" and the rater "(dashboard)"`)
 	}
 	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
-		t.Errorf("an unknown rating: got status %s, want 400", r.Status)
+		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
 	}
 	if r := post(page+"/forget", with()); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("without the tick: got status %s, want 303", r.Status)
+		t.Errorf("deletion without the confirmation: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
 	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
-		t.Fatalf("forget: status %s, want 303 to /sessions", r.Status)
+		t.Fatalf("deletion: got status %s, Location %q, want 303 and a Location below /sessions?", r.Status, r.Header.Get("Location"))
 	}
 	get(t, f, page, http.StatusNotFound)
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
@@ -208,24 +208,24 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval of session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
-		t.Errorf("the audit has %s, want 6 entries: a refusal, an approval, a bad request and a deletion among them", b)
+		t.Errorf("audit log: got %s, want 6 entries, among them a refusal, an approval, a bad request and a deletion", b)
 	}
 	if strings.Contains(string(b), "tale") {
 		t.Error("the audit holds the name of a deleted session, want none")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("got mode %v, error %v, want no error and mode 0o600", info.Mode(), err)
+		t.Errorf("mode of the audit log: got %v, error %v, want 0o600 and no error", info.Mode(), err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("the audit log on the health page lacks the route of the deletion")
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
-		t.Errorf("after a restart the audit has %+v, want 6 entries, the deletion first: %v", again.latest(), err)
+		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries, the deletion first, and no error", again.latest(), err)
 	}
 }
 
-// A truncated line or a line of any length hides no other action.
+// Neither a truncated line nor a very long line of the audit log hides other entries.
 func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"at":"2026-05-01T12:00:00Z","action":"one"}` + "\n" + strings.Repeat("x", 100_000) + "\n" + `{"at":"2026-05-01T12:00:01Z","action":"tw`
@@ -234,22 +234,22 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	}
 	a, err := openAudit(dir)
 	if err != nil || len(a.latest()) != 1 {
-		t.Fatalf("actions %+v, error %v; want the first action alone", a.latest(), err)
+		t.Fatalf("audit log with a long and a truncated line: got %+v, error %v, want only the action one", a.latest(), err)
 	}
 	if err := a.add(AuditEntry{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 2 || again.latest()[0].Action != "three" {
-		t.Errorf("after an action behind a truncated line: actions %+v, error %v; want three, one", again.latest(), err)
+		t.Errorf("audit log after a new entry: got %+v, error %v, want the actions \"three\" and \"one\"", again.latest(), err)
 	}
 }
 
-// POST /api/feedback accepts the entries of the data listener, one at a time.
+// POST /api/feedback of the admin listener accepts one feedback entry, in the format of the data listener (the proxy).
 func TestFeedbackAPITakesOneEntry(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addHostileSession(t)
-	f := newStoreFixture(t, k, nil)
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := sessions.addHostileSession(t)
+	f := newStoreFixture(t, sessions, nil)
 	post := func(text string) *http.Response {
 		return f.do(t, http.MethodPost, "/api/feedback", func(r *http.Request) {
 			bearer(token)(r)
@@ -258,15 +258,15 @@ func TestFeedbackAPITakesOneEntry(t *testing.T) {
 	}
 	r := post(`{"session_id":"` + id.String() + `","source":"user","type":"score","score":0.9,"rater":"ann"}`)
 	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"id":"fb_1"`) || !strings.Contains(text, `"joined"`) {
-		t.Errorf("got status %s, text %s, want status 202, text with `\"id\":\"fb_1\"` and text with `\"joined\"`", r.Status, text)
+		t.Errorf("feedback: got status %s, body %s, want status 202 and a body with `\"id\":\"fb_1\"` and `\"joined\"`", r.Status, text)
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"session_id":"x","unknown":1}`, `[{"session_id":"x","source":"user","type":"approval"}]`} {
 		if r := post(bad); r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: got %s, want status 400", bad, r.Status)
+			t.Errorf("feedback %q: got status %s, want 400", bad, r.Status)
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the page lacks the feedback of ann, want (ann)")
+		t.Error("the page of the session lacks the rater \"(ann)\" of the feedback")
 	}
 }
 
@@ -277,8 +277,8 @@ func (nopCloser) Close() error { return nil }
 // The health page shows each fault and no secret.
 func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	k := newSessionStore(t, now)
-	f := newStoreFixture(t, k, nil)
+	sessions := newSessionStore(t, now)
+	f := newStoreFixture(t, sessions, nil)
 	page := get(t, f, "/health", http.StatusOK)
 	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "No entries"} {
 		if !strings.Contains(page, want) {
@@ -287,21 +287,22 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 	var h Health
 	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("got %+v, error %v, want 12 admitted requests and a configuration", h.Account, err)
+		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted requests and at least one key", h.Account, len(h.Config), err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("the answer of /api/health holds a secret, want none")
 	}
 }
 
-// Each figure of a session's page and of the health page has a term of the glossary.
-func TestFiguresLinkToTheGlossary(t *testing.T) {
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addHostileSession(t)
-	f := newStoreFixture(t, k, nil)
+// The session page and the health page have buttons that open a definition of the glossary, and no button without a
+// term.
+func TestGlossaryButtonsNameATerm(t *testing.T) {
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := sessions.addHostileSession(t)
+	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
-			t.Errorf("%s has a figure without a term, or no figure", target)
+			t.Errorf("%s: got a glossary button without a term or no button, want buttons with terms only", target)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 type decoder struct {
 	env     func(string) (string, bool)
 	source  string // the source being read: a file name, a flag, a variable
-	lines   bool   // a fault names the line, because the source is a file
+	inFile  bool   // the source is a file: faults name the line
 	faults  Faults
 	sources map[string]string // source of each key's value
 	// secretFaults holds the fault of each variable whose value comes from a file, where that file cannot be used.
@@ -31,7 +31,7 @@ func (d *decoder) fault(path string, n ast.Node, value, problem string) {
 
 // position returns file and line of a node.
 func (d *decoder) position(n ast.Node) string {
-	if !d.lines || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
 	}
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
@@ -64,7 +64,7 @@ func (d *decoder) syntaxFault(err error) {
 		return
 	}
 	f := Fault{Source: d.source, Problem: "is not YAML: " + unmaskReferences(syntax.Message)}
-	if t := syntax.Token; d.lines && t != nil && t.Position != nil {
+	if t := syntax.Token; d.inFile && t != nil && t.Position != nil {
 		f.Source = fmt.Sprintf("%s:%d", d.source, t.Position.Line)
 	}
 	if strings.Contains(syntax.Message, "'\t'") {

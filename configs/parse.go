@@ -16,26 +16,26 @@ import (
 
 // Sources is everything a configuration is read from. The zero value selects the defaults.
 type Sources struct {
-	FileName string                            // for faults; "precept.yaml" when empty
-	File     []byte                            // nil: no file
-	Env      func(name string) (string, bool)  // os.LookupEnv; nil: none
+	FileName string                            // name of File in faults; "": precept.yaml
+	File     []byte                            // content of the file; nil: no file
+	Env      func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil: no variable is set
 	EnvNames []string                          // names of all variables, to find misspelt names
-	ReadFile func(name string) ([]byte, error) // os.ReadFile, for variables with the suffix _FILE; nil: no file can be read
-	Flags    map[string]string                 // given flags by path (Name.Path)
-	Redis    func(url string) error            // parses an address of Redis, as the store does; nil: any address is valid
-	Offline  bool                              // for commands that only read local files: faults of the network's keys are ignored
+	ReadFile func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil: no value
+	Flags    map[string]string                 // values of the given flags by key, such as bandit.epsilon
+	Redis    func(url string) error            // checks a Redis URL for the store; nil: each URL is valid
+	Offline  bool                              // for commands without network: faults of server keys are ignored
 }
 
 // Default returns the configuration of the embedded precept.yaml.
 func Default() *Config {
 	c, err := Parse(Sources{})
 	if err != nil {
-		panic("configs: the embedded precept.yaml: " + err.Error()) // a test parses the file
+		panic("configs: the embedded precept.yaml: " + err.Error()) // unreachable: a test parses the embedded file
 	}
 	return c
 }
 
-// Parse reads the sources; flag beats environment beats file beats default. The error is a Faults.
+// Parse reads the sources; flag beats environment beats file beats default. The error has the type Faults.
 func Parse(src Sources) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }
@@ -46,20 +46,20 @@ func Parse(src Sources) (*Config, error) {
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.readFile("default", reference, c)
-	used := map[string]bool{} // variables that were looked up
+	used := map[string]bool{} // names of the variables that were looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
 		text, ok := src.Env(name)
 		if file, named := src.Env(name + fileSuffix); named && file != "" && strings.HasPrefix(name, envPrefix) {
 			used[name+fileSuffix] = true
-			text, ok = d.secretFile(&src, name, text, file) // the key that uses the variable gets the fault
+			text, ok = d.secretFile(&src, name, text, file) // a fault is reported at the key that uses the variable
 		}
 		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
 	}
 	d.env, d.sources, d.secretFaults = env, map[string]string{}, map[string]string{}
-	d.lines = true
+	d.inFile = true
 	d.readFile(src.FileName, string(src.File), c)
-	d.lines = false
+	d.inFile = false
 	d.readVariables(c, env)
 	d.readFlags(c, src.Flags)
 	d.derive(c, env)
@@ -75,14 +75,14 @@ func Parse(src Sources) (*Config, error) {
 
 const (
 	envPrefix  = "PRECEPT_"
-	fileSuffix = "_FILE" // of a variable that names a file with the value, such as a mounted secret
+	fileSuffix = "_FILE" // suffix of a variable that names a file with the value, such as a mounted secret
 )
 
 // secretFile returns the value of a variable from the file that the variable with fileSuffix names. text is the
 // value of the variable itself.
 func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
-		d.secretFaults[name] = "has a value by " + name + fileSuffix + ", which " + problem
+		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
 	}
 	if text != "" {
 		fault("is set, and so is " + name + "; set only one of them")
@@ -92,7 +92,7 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 		return "", false
 	}
 	b, err := src.ReadFile(file)
-	if err != nil { // without the text of the variable, which may be the secret itself
+	if err != nil { // the fault omits the file name, which may be the secret by mistake
 		cause := err
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			cause = pathErr.Err
@@ -117,7 +117,7 @@ func (f Fault) serverOnly() bool {
 	}
 }
 
-// readFile reads a whole configuration file.
+// readFile sets the keys of the configuration file text. name is the source in faults.
 func (d *decoder) readFile(name, text string, c *Config) {
 	d.source = name
 	if n, ok := d.parse(text); ok {
@@ -125,8 +125,8 @@ func (d *decoder) readFile(name, text string, c *Config) {
 	}
 }
 
-// HostKeys returns the keys by which a file names a host other than the default hosts, and whether the file expands
-// an environment variable.
+// HostKeys returns the keys of a configuration file whose values name a host and differ from the defaults, and
+// whether the file refers to an environment variable.
 func HostKeys(file []byte) (keys []string, expands bool) {
 	c := &Config{}
 	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
@@ -152,7 +152,7 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 	return keys, expands
 }
 
-// readVariables reads PRECEPT_... for every key; an empty variable counts as not set.
+// readVariables sets each key from its variable PRECEPT_...; an empty variable counts as not set.
 func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leafFields() {
 		text, ok := env(envName(f.path))
@@ -165,7 +165,7 @@ func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// readFlags reads the given flags.
+// readFlags sets the keys of the given flags, and reports flags without a key.
 func (d *decoder) readFlags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leafFields() {
@@ -182,8 +182,9 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 }
 
 // readExternal sets one key from a flag or a variable. Scalars are used as written, independent of
-// YAML's types. Lists are comma lists or YAML in flow form; maps and lists of mappings are YAML in
-// flow form.
+// YAML's types. A list is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML
+// flow style; a scalar in place of such a list sets the
+// field with the tag alone of a single item.
 func (d *decoder) readExternal(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -208,9 +209,9 @@ func (d *decoder) readExternal(c *Config, f field, text string) {
 	}
 }
 
-// derive derives values from the given values: lower-case hashes, the token of PRECEPT_ADMIN_TOKEN,
-// the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and routes if only one
-// upstream exists.
+// derive sets the keys that follow from other keys and variables. PRECEPT_ADMIN_TOKEN becomes the first admin token.
+// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if none is configured. All routes lead to
+// upstream if it is set; else routes that are not configured lead to the only one of upstreams.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -252,7 +253,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name of the upstream of the key upstream.
+// defaultUpstream is the name under which the value of the key upstream is in Upstreams.
 const defaultUpstream = "default"
 
 // byPath returns each route by its key.
@@ -272,7 +273,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// Route returns the upstream's name for chat, responses, messages and other.
+// Route returns the names of the upstreams by route: chat, responses, messages and other.
 func (c *Config) Route() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -292,7 +293,7 @@ func (c *Config) StoreURL() string {
 func (c *Config) Effective() (string, error) {
 	b, err := yaml.Marshal(c)
 	if err != nil {
-		return "", fmt.Errorf("write the configuration: %w", err)
+		return "", fmt.Errorf("encode the effective configuration: %w", err)
 	}
 	return string(b), nil
 }
@@ -304,13 +305,13 @@ func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 		return nil, err
 	}
 	if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
-		return nil, fmt.Errorf("read the written configuration: %w", err)
+		return nil, fmt.Errorf("parse the effective configuration: %w", err)
 	}
 	return tree, nil
 }
 
-// Hash identifies a configuration in samples and reports: 12 hex digits over the effective text.
-// Secrets are not included.
+// Hash returns the first 12 hex digits of the SHA-256 of the effective configuration without secrets. Samples and
+// reports name their configuration by Hash.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

@@ -193,17 +193,16 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	}
 }
 
-// A command that only reads files ignores faults of the network settings; an unknown key remains a
-// fault.
-func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
+// Parse with Offline ignores faults of keys that only a server uses. An unknown key remains a fault.
+func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
-		t.Errorf("an offline verb gets %v, want no fault of the network", err)
+		t.Errorf("Parse of server keys offline: got error %v, want none", err)
 	}
 	faults := faultsOf(t, configs.Sources{File: []byte(server)})
 	if len(faults) < 8 {
-		t.Errorf("a server gets %v, want at least 8 faults", faults)
+		t.Errorf("Parse of server keys for a server: got %v, want at least 8 faults", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
@@ -212,7 +211,7 @@ func TestOfflineVerbIgnoresNetworkFaults(t *testing.T) {
 	}
 }
 
-// A variable with the suffix _FILE names a file with the value of the variable, also of a variable in ${...}.
+// A variable with the suffix _FILE names a file with the value of the variable, even if the variable is used as ${...}.
 func TestVariableNamesAFileWithTheValue(t *testing.T) {
 	files := map[string]string{"/run/secrets/token": "0123456789abcdef\n", "/run/secrets/password": "pass\n", "/run/secrets/empty": "\n"}
 	sourcesWith := func(env map[string]string) configs.Sources {
@@ -232,7 +231,7 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 		"PRECEPT_STORE_URL": "redis://:${PRECEPT_REDIS_PASSWORD}@redis:6379/0", "PRECEPT_LISTEN_FILE": "",
 	}))
 	if err != nil || c.StoreURL() != "redis://:pass@redis:6379/0" || len(c.Admin.Tokens) != 1 || c.Admin.Tokens[0].Reveal() != "0123456789abcdef" {
-		t.Errorf("got error %v, store %s and %d tokens, want the values of the files", err, c.StoreURL(), len(c.Admin.Tokens))
+		t.Errorf("variables with values in files: got error %v, store %s and %d tokens, want no error, the store redis://:pass@redis:6379/0 and the token of the file", err, c.StoreURL(), len(c.Admin.Tokens))
 	}
 	for want, env := range map[string]map[string]string{
 		"cannot be read":       {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
@@ -251,7 +250,7 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 	}
 	unreadable.Offline = true
 	if _, err := configs.Parse(unreadable); err != nil {
-		t.Errorf("got error %v for a verb without a server, want none", err)
+		t.Errorf("offline with unreadable files for server keys: got error %v, want none", err)
 	}
 	for _, n := range configs.Names() {
 		if slices.ContainsFunc(configs.Names(), func(other configs.Name) bool { return other.Env == n.Env+"_FILE" }) {

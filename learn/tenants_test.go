@@ -8,8 +8,8 @@ import (
 	"precept/learn"
 )
 
-// Twenty thousand tenants, one for each credential: memory holds the most recently used. An evicted
-// tenant is read again with everything it learned.
+// If each of 20,000 credentials is a tenant, memory holds the most recently used tenants. The learned counters of an
+// evicted tenant are read again from the backend.
 func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -26,10 +26,10 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	}
 	r.Tidy(r.ctx())
 	if n := r.TenantsInMemory(); n > learn.MaxTenants {
-		t.Errorf("got %d tenants in memory, want at most %d", n, learn.MaxTenants)
+		t.Errorf("tenants in memory: got %d, want at most %d", n, learn.MaxTenants)
 	}
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("the first tenant is in memory, want it removed")
+		t.Fatal("the first tenant is in memory, want it evicted")
 	}
 	r.Beliefs(tenantA)
 	for held, read := r.Holds(tenantA); held && !read; held, read = r.Holds(tenantA) {
@@ -38,9 +38,9 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	same(t, "the learned counters", learned(), before)
 }
 
-// A tenant without a recent use leaves memory, with the provisional rewards of its open sessions, and
-// is the same when a request uses the tenant again.
-func TestIdleTenantLeavesMemory(t *testing.T) {
+// An idle tenant is evicted from memory, with the provisional rewards of its open sessions. The next request reads the
+// tenant with the same beliefs.
+func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	closed := r.played("closed", picked(true))
@@ -53,7 +53,7 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	r.clk.add(learn.TenantIdle / 2)
 	r.Tidy(r.ctx())
 	if held, _ := r.Holds(tenantA); !held {
-		t.Fatal("after half of the idle time the tenant has left memory, want it in memory")
+		t.Fatal("the tenant was evicted after half of the idle time, want it in memory")
 	}
 	idle := func() {
 		for range 2 {
@@ -63,27 +63,27 @@ func TestIdleTenantLeavesMemory(t *testing.T) {
 	}
 	idle()
 	if held, read := r.Holds(tenantA); !held || !read {
-		t.Fatal("the only tenant left memory: its next request would start from the priors")
+		t.Fatalf("the only tenant after the idle time: got in memory %v, read from the backend %v, want true and true", held, read)
 	}
 	for i := range learn.MinTenants {
 		r.Beliefs(fmt.Sprint("tenant", i))
 	}
 	idle()
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("the idle tenant is in memory beside other tenants, want it removed")
+		t.Fatal("the idle tenant is in memory beside other tenants, want it evicted")
 	}
-	same(t, "references of open rewards to the evicted beliefs", r.Referenced(tenantA), false)
+	same(t, "an open reward refers to the evicted beliefs", r.Referenced(tenantA), false)
 	r.Beliefs(tenantA)
 	r.Tidy(r.ctx())
-	same(t, "belief", r.Beliefs(tenantA).Posterior(looked), before)
+	same(t, "belief after the eviction", r.Beliefs(tenantA).Posterior(looked), before)
 	r.clk.add(closeAge)
 	r.closeDue(r.ctx())
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 }
 
-// The search for idle tenants, which runs 20 times a second, looks at a tenant once in the time after
-// which a tenant counts as idle: no tick walks over all tenants.
-func TestTicksDoNotVisitIdleTenants(t *testing.T) {
+// The search for idle tenants runs 20 times a second. It checks each tenant only once per TenantIdle, so that no run
+// visits all tenants.
+func TestEachTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	const tenants = learn.MaxTenants
@@ -101,7 +101,7 @@ func TestTicksDoNotVisitIdleTenants(t *testing.T) {
 		r.Tidy(r.ctx())
 		r.resettle(r.ctx())
 	}
-	same(t, "checked tenants", r.CheckedSince(begin), 0)
+	same(t, "tenants checked by 100 runs of the search", r.CheckedSince(begin), 0)
 	sameList(t, "calls of the backend", r.be.takeCalls(), nil)
 	r.Beliefs("tenant0")
 	r.clk.add(learn.TenantIdle - 3*time.Second)

@@ -7,8 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0: the
-// backend has all.
+// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0: there
+// is none.
 func (s *Store) Lag() time.Duration {
 	since := s.state.since.Load()
 	if since == 0 {
@@ -20,7 +20,7 @@ func (s *Store) Lag() time.Duration {
 // OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0: no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
 
-// LatePosts returns the number of posted feedback in the outbox that the backend does not have.
+// LatePosts returns the number of posted feedback entries in the outbox that the backend does not have.
 func (s *Store) LatePosts() int64 {
 	if s.poster.late.outbox == nil {
 		return 0
@@ -31,24 +31,24 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
-// updateLag updates Tally.Pending and state.since. For rows in the outbox alone the end of the oldest
-// exchange is unknown, and state.since is the time at which the first of these rows left memory. The
-// caller holds shipper.deliveryMu.
+// updateLag updates Tally.Pending and state.since. While rows are in the outbox alone, the
+// end of the oldest exchange is unknown: state.since keeps its value, or becomes the present time if there is
+// none. The caller holds shipper.deliveryMu.
 func (s *Store) updateLag() {
-	h, d := s.shipper.handoff, s.shipper
+	h, shipper := s.shipper.handoff, s.shipper
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := int64(len(h.next.exchanges) + h.bypassing)
 	if h.outbox == nil {
-		n += int64(len(h.ready.exchanges) + len(d.tail.exchanges))
+		n += int64(len(h.ready.exchanges) + len(shipper.tail.exchanges))
 	} else {
 		s.state.bytes.Store(h.outbox.Bytes())
 		n += h.outbox.Spooled()
 	}
-	if h.lastTaken < h.backlogEnd {
+	if h.lastTaken < h.backlogEnd { // rows are in the outbox alone
 		s.state.since.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
-		s.state.since.Store(endOfFirst(d.tail.exchanges, h.ready.exchanges, h.next.exchanges))
+		s.state.since.Store(endOfFirst(shipper.tail.exchanges, h.ready.exchanges, h.next.exchanges))
 	}
 	if oldest, since := s.poster.late.oldest, s.state.since.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
 		s.state.since.Store(oldest.UnixMicro())
@@ -82,7 +82,7 @@ func (s *Store) countInMemory() int {
 
 // Undelivered returns the sessions with exchanges that the backend does not have yet: such a
 // session must not close. ok is false while the sessions are unknown, because exchanges are in the
-// outbox alone or the backend accepts no writes. Call Undelivered inside of WithDeliveryPaused.
+// outbox alone or the backend accepts no writes. Call Undelivered in a function that WithDeliveryPaused runs.
 func (s *Store) Undelivered() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false

@@ -22,28 +22,28 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		hang, hung := make(chan struct{}), make(chan struct{}, 1)
+		release, writing := make(chan struct{}), make(chan struct{}, 1)
 		r.backend.onCall(func(op string) {
 			if op == "write" {
 				select {
-				case hung <- struct{}{}:
+				case writing <- struct{}{}:
 				default:
 				}
-				<-hang
+				<-release
 			}
 		})
 		r.offer("first", 1)
-		<-hung
+		<-writing
 		for i := range int64(3) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
 			eventually(t, "the turn to be recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
-		sameAccount(t, "account", r.account(true), "4 = 0 + 4 + 0")
-		close(hang)
+		sameAccount(t, "account while the backend hangs", r.account(true), "4 = 0 + 4 + 0")
+		close(release)
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		sameAccount(t, "account at the end", r.account(false), "4 = 4 + 0 + 0")
+		sameAccount(t, "account after the stop", r.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	}
 }
 
-// The newest row of a session wins, also when a crash leaves older rows to be delivered.
+// The newest row of a session wins, even if older rows are delivered after a crash.
 func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -107,7 +107,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	same(t, "turns in the stored row", r.rowTurns(id), 5)
 }
 
-// A session whose row is not delivered yet is late, not unknown, after a restart.
+// After a restart, Acquire reports a session with an undelivered row as late (it may exist), not as unknown.
 func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -115,7 +115,7 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
-	same(t, "another session is late", late, false)
+	same(t, "a session that does not exist is late", late, false)
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
 	_, late = r.store.Acquire(t.Context(), tenantA, id)
 	same(t, "the undelivered session is late after the restart", late, true)
@@ -127,7 +127,7 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend that can report the loss of its last writes by another epoch.
+// lossyBackend is a shared backend. A change of its epoch reports that it has lost its last writes.
 type lossyBackend struct {
 	*faulty
 	epoch     string
@@ -165,10 +165,11 @@ func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
-// inFleet makes the backend of a rig a lossyBackend with an epoch, and stores the lossyBackend in be.
+// inFleet makes the backend of a rig a lossyBackend with an epoch, as if several replicas (a fleet) shared it, and
+// stores the lossyBackend in be.
 func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // of openRig
+		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // openRig sets a *faulty
 		o.Backend, o.Fleet = *be, *be
 	}
 }
@@ -192,7 +193,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		r.wait(5 * time.Second)
 	}
 	sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
-	for _, epoch := range []string{"two", "three"} { // a second change of the epoch changes nothing
+	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
 		r.deleteSession("young")
 		be.epoch = epoch
 		r.wait(time.Second)
@@ -324,7 +325,7 @@ func TestFailuresNameTheirStep(t *testing.T) {
 	r.store.Begin(exchange(tenantA, "s", 3, r.clock.now()))
 	r.deliver()
 	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
-	checkFailures("the write of a stub fails", "write")
+	checkFailures("the write of a turn without an end fails", "write")
 	checkFailures("nothing fails")
 }
 
@@ -340,7 +341,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
-		t.Errorf("the lag while the backend is down is %v, want 10s to 20s", lag)
+		t.Errorf("lag while the backend is down: got %v, want 10s to 20s", lag)
 	}
 	atLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
 	r.backend.up()
@@ -359,7 +360,7 @@ func TestStopReportsALoss(t *testing.T) {
 	r.backend.down()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("Run at a stop: got error %v, want errDown", err)
+		t.Errorf("stop with an undelivered exchange in memory: got error %v, want errDown", err)
 	}
 	same(t, "the failed steps contain stop", slices.Contains(r.failed(), "stop"), true)
 }
@@ -388,7 +389,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			}
 			dropped := r.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
-			same(t, "dropped implicit feedback, with one entry for each dropped exchange", signals[limit.reason], dropped[limit.reason])
+			same(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
 			same(t, "the failed steps contain spool", slices.Contains(r.failed(), string(label.StepSpool)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with the reason %s alone", dropped, turns/4, turns-5, limit.reason)
@@ -397,16 +398,16 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				x := exchange("another", "theirs", i+1, r.clock.now())
 				x.Reply.Text = noise(i, 4<<10)
 				if !r.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
-					t.Fatal("a turn of the other tenant was refused")
+					t.Fatal("Offer refused a turn of the other tenant, want it accepted")
 				}
 				r.wait(time.Second)
 			}
-			same(t, "dropped exchanges after those of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			r.backend.up()
 			r.wait(time.Minute)
 			r.offer("s", turns+1)
 			r.deliver()
-			same(t, "dropped exchanges after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			same(t, "dropped exchanges by reason after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// A write that fails is repeated after a pause, together with all later exchanges.
+// A failed write is retried after a pause. The retry also writes the exchanges that were offered since.
 func TestFailedWriteIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -33,7 +33,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 				r.deliver()
 				same(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
 				same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
-				r.deliver() // during the pause
+				r.deliver() // no write, because the pause has not ended
 				same(t, "Tally.WriteErrors during the pause", r.store.Tally.WriteErrors.Load(), int64(i+1))
 				r.clock.add(time.Second)
 			}
@@ -44,7 +44,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
 				same(t, "stored exchanges of a session", r.exchanges(idOf(name)), 2)
 				_, ok := r.row(idOf(name))
-				same(t, "the session has a row", ok, true)
+				same(t, "the backend has a row of the session", ok, true)
 				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
 			}
 			r.checkMemoryIsFree()
@@ -73,13 +73,13 @@ func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
 	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
 	_, ok := r.row(id)
-	same(t, "the session has a row", ok, true)
-	same(t, "sessions of the key", len(r.sessionsOf(replyKey)), 1)
+	same(t, "the backend has a row of the session", ok, true)
+	same(t, "number of sessions of the key", len(r.sessionsOf(replyKey)), 1)
 	sameList(t, "failed steps", r.failed(), []string{"write"})
 	r.checkMemoryIsFree()
 }
 
-// If the backend fails while the store writes exchanges one by one to find the invalid exchange, each other exchange
+// If the backend fails while the store writes exchanges one by one to find the invalid exchange, every valid exchange
 // is stored once.
 func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
@@ -98,25 +98,26 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 3)
 	r.wait(time.Second)
 	same(t, "stored exchanges", r.exchanges(id), 2)
-	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
 	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
 	r.checkMemoryIsFree()
 }
 
-// An invalid exchange in the batch of a forgotten exchange is not counted as stored.
-func TestInvalidExchangeIsNotCountedAsStored(t *testing.T) {
+// If a batch contains an invalid exchange and an exchange of a deleted session, neither is counted in Tally.Exchanges.
+// The account counts the exchange of the deleted session as stored, because its delivery is complete.
+func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
+	var backend *lossyBackend
+	r := newRig(t, inFleet(&backend, "one"))
 	gone := r.beginSession(tenantA, "gone", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("gone", 1)
 	r.offerInvalid(1)
 	r.offer("s", 2)
 	r.deliver()
-	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
+	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
-	same(t, "stored exchanges of the forgotten session", r.exchanges(gone), 0)
+	same(t, "stored exchanges of the deleted session", r.exchanges(gone), 0)
 	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 1)
 	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
 	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
@@ -139,7 +140,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 			t.Errorf("feedback in a volatile store: got error %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("early feedback in a volatile store: got error %v, want store.ErrVolatile", err)
+			t.Errorf("feedback without a known session in a volatile store: got error %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
 			t.Errorf("feedback on a sample in a volatile store: got error %v, want store.ErrNoSession", err)
@@ -147,7 +148,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
 		same(t, "number of failed steps", len(r.failed()), 0)
-		r.clock.add(24 * time.Hour) // the session is in memory only
+		r.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
 		same(t, "sessions in memory", r.store.Sessions(), 1)
 		same(t, "turns of the session", r.turnsOf(id), 1)
@@ -170,6 +171,6 @@ func TestVolatileRefusesWrites(t *testing.T) {
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("Settle in a volatile store: got %v, error %v, want three times false", done, err)
+		t.Errorf("Settle of three sessions in a volatile store: got %v, error %v, want [false false false] and no error", done, err)
 	}
 }

@@ -66,7 +66,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	if err != nil {
 		return errNoServer // a crashed server leaves run.json in the directory
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close() //nolint:errcheck // nothing was written
 	if res.StatusCode != http.StatusOK {
 		return refusal(a.base, res)
 	}

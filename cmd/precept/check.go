@@ -60,7 +60,7 @@ func (inv *invocation) check() *cobra.Command {
 func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
 	if isDirectory(cfg.Lessons) {
-		book, problems, err := lesson.Load(cfg.Lessons, server.Keys)
+		book, problems, err := lesson.Load(cfg.Lessons, server.SecretKinds)
 		if err != nil {
 			return err
 		}

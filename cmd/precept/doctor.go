@@ -180,7 +180,7 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 	}
 	e, storeErr := tools.OpenWhole(ctx, cfg)
 	if storeErr == nil {
-		defer e.Close() //nolint:errcheck // only read
+		defer e.Close() //nolint:errcheck // nothing was written
 		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			storeErr = d.addLosses(ctx, e)

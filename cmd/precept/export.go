@@ -111,7 +111,7 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 	if err != nil {
 		return err
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // nothing was written
 	x := &server.ExportJob{Evidence: e, Filter: filter, Out: inv.out}
 	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
 		fmt.Fprintf(inv.err, "precept: %s %s\n", open, f.openNote())

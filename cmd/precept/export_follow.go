@@ -93,7 +93,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close() //nolint:errcheck // nothing was written
 	source, ok := db.(lake.Source)
 	if !ok {
 		return errors.New("the store has no streams of samples")

@@ -313,7 +313,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswe
 	if err != nil {
 		return answer, &unavailableError{fmt.Errorf("precept at %s does not answer: %w", base, err)}
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close() //nolint:errcheck // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
 		return answer, &unavailableError{fmt.Errorf("precept at %s: %w", base, err)}

@@ -56,7 +56,7 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close() //nolint:errcheck // nothing was written
 	return detect.Inspect(in, emit)
 }
 
@@ -70,7 +70,7 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		explanation, count, err := detect.Explain(in, number-before)
-		_ = in.Close() // only read
+		_ = in.Close() // nothing was written
 		if explanation != nil {
 			if asJSON {
 				return writeLine(out, explanation)
@@ -129,7 +129,7 @@ func readText(stdin io.Reader, file string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close() //nolint:errcheck // nothing was written
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(text)) > limit {
 		err = fmt.Errorf("%s has more than the %d bytes allowed", file, limit)

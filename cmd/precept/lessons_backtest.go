@@ -122,7 +122,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // nothing was written
 	st, err := e.Stats(ctx)
 	if err != nil {
 		return nil, err

@@ -144,7 +144,7 @@ func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) 
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
-	checks := lesson.Checks{Now: now, Secrets: server.Secrets}
+	checks := lesson.Checks{Now: now, Secrets: server.PrivateKinds}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
 		a, inOld := old.Get(slug)
 		b, inNew := next.Get(slug)

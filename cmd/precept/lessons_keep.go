@@ -127,7 +127,7 @@ func (inv *invocation) lessonsExport() *cobra.Command {
 		Use:   "export [DIR]",
 		Short: "Write lessons in a format for other programs",
 		Long: "Export writes the lessons unchanged. The formats: jsonl, one JSON object per line on " +
-			"standard output; aip11, LESSON.md files in DIR; gptme, files of the gptme form in DIR. " +
+			"standard output; aip11, LESSON.md files in DIR; gptme, files of the gptme format in DIR. " +
 			"Lessons of a single tenant or agent are omitted.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}

@@ -47,7 +47,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			read[l.Path] = true
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
-		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.Secrets}
+		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.PrivateKinds}
 		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !noBacktest && !storeless(cfg) {
 			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})

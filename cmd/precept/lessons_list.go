@@ -209,7 +209,7 @@ func opinionsOf(
 	if err != nil {
 		return nil
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close() //nolint:errcheck // nothing was written
 	tenants, err := db.Tenants(ctx)
 	if err != nil {
 		return nil

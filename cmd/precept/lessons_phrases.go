@@ -108,7 +108,7 @@ func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (s
 	if err != nil {
 		return nil, nil, err
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // nothing was written
 	traffic, err = server.ReadTraffic(ctx, e, inv.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
 		for i := range queries {
 			queries[i].Tenant = s.Tenant

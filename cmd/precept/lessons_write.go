@@ -23,7 +23,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// draftFlags are the fields of a new lesson.
+// draftFlags are the flags of `lessons new`, which hold the fields of the new lesson.
 type draftFlags struct {
 	title, advice, when, counter, outcome, category   string
 	keywords, errors, kinds, requests, tags, evidence []string
@@ -75,45 +75,45 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 	})
 }
 
-// add registers the flags of a draft with a command.
+// add registers the flags with the command.
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
-		&f.title, "title", "", "what to do or avoid, in the imperative; default: made of the slug",
+		&f.title, "title", "", "what to do or avoid, as an imperative sentence; default: the words of SLUG",
 	)
 	c.Flags().StringVar(
-		&f.advice, "advice", "", "what to do or avoid, in Markdown; - is standard input",
+		&f.advice, "advice", "", "instructions for the model, in Markdown; - reads standard input",
 	)
 	c.Flags().StringVar(&f.when, "when", "", "situation in which the lesson applies")
 	c.Flags().StringVar(
 		&f.counter, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
 	)
 	c.Flags().StringVar(
-		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a caution, a warning to the model",
+		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a warning to the model",
 	)
 	c.Flags().StringVar(&f.category, "category", "", "subfolder")
 	c.Flags().StringSliceVar(
 		&f.keywords, "keyword", nil,
-		"phrase of user words or of a tool error that triggers the lesson; repeatable",
+		"phrase in a user message or a tool error that triggers the lesson; repeatable",
 	)
 	c.Flags().StringSliceVar(
-		&f.errors, "error", nil, "phrase of a tool error that triggers the lesson; repeatable",
+		&f.errors, "error", nil, "phrase in a tool error that triggers the lesson; repeatable",
 	)
 	c.Flags().StringSliceVar(
 		&f.kinds, "error-kind", nil,
-		"kind of a tool error that triggers the lesson, such as command-not-found; repeatable",
+		"kind of tool error that triggers the lesson, such as command-not-found; repeatable",
 	)
 	c.Flags().StringSliceVar(
 		&f.requests, "request-kind", nil,
-		"kind of a request in user words that triggers the lesson, such as commit; repeatable",
+		"kind of user request that triggers the lesson, such as commit; repeatable",
 	)
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
 	c.Flags().StringSliceVar(
 		&f.evidence, "evidence", nil,
-		"KIND:REF, such as run:ci/4711; repeatable; default: your name and the date",
+		"source of the lesson as KIND:REF, such as run:ci/4711; repeatable; default: your name and the date",
 	)
 }
 
-// draft makes the lesson that the flags describe.
+// draft returns the lesson that the flags describe.
 func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
@@ -126,7 +126,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 		l.Title = strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):] + "."
 	}
 	if l.Trigger.Description == "" {
-		l.Trigger.Description = "On any of these words: " + strings.Join(
+		l.Trigger.Description = "When any of these occurs: " + strings.Join(
 			slices.Concat(f.keywords, f.errors, f.kinds, f.requests, f.tags), ", ",
 		) + "."
 	}
@@ -174,15 +174,15 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
-// lessonsImport returns the command that adds lessons of another bank, in quarantine.
+// lessonsImport returns the command that adds lessons of another bank and quarantines them.
 func (inv *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
-		Short: "Import lessons of others into the bank",
-		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), directories of such files, and " +
-			"the JSON lines of `precept lessons export`; FILE - is standard input. Import runs all " +
-			"checks. Imported lessons are quarantined, and their counts and approvals are dropped. " +
+		Short: "Import lessons from another bank",
+		Long: "Import reads LESSON.md files (in the AIP-11 or the gptme format), directories of such " +
+			"files, and the JSON lines of `precept lessons export`; the FILE \"-\" is standard input. Import " +
+			"runs all checks. Imported lessons are quarantined, without their evidence counts and approvals. " +
 			"--approve activates the lessons that pass the checks. Exit code 1: at least one lesson " +
 			"was refused; all other lessons are imported.",
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -204,7 +204,7 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 			return err
 		}
 		printProblems(inv.err, problems)
-		imported, failed, err := adoptAll(c.Context(), inv.env, inv.err, b, texts, approve)
+		imported, failed, err := importAll(c.Context(), inv.env, inv.err, b, texts, approve)
 		if err != nil {
 			return err
 		}
@@ -224,13 +224,14 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 	})
 }
 
-// adoptAll proposes foreign texts, and approves the accepted texts if approve is set.
-func adoptAll(
+// importAll adds the lesson texts of another bank as quarantined proposals, and approves them if approve is set. failed
+// is the number of texts that the parser, the checks or the approval refused.
+func importAll(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
 	var proposals []bank.Proposal
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		l, err := adopt(name, texts[name])
+		l, err := parseForeign(name, texts[name])
 		if err != nil {
 			fmt.Fprintln(console, report.Printable(fmt.Sprintf("%s: %v", name, err)))
 			failed++
@@ -259,7 +260,8 @@ func adoptAll(
 	return imported, failed, nil
 }
 
-// foreignTexts reads named files, the lessons of named directories, and JSON lines of an export.
+// foreignTexts reads the lesson texts of args: lesson files, directories of lesson files, and the output of
+// `lessons export`.
 // problems holds the files and the lines that cannot be read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
@@ -324,14 +326,14 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// adopt reads a foreign lesson. A lesson of the gptme form becomes AIP-11: the rule and the pattern
-// are the advice, and the file is the evidence.
-func adopt(name string, text []byte) (*lesson.Lesson, error) {
+// parseForeign parses a lesson of another bank. A lesson of the gptme format is converted to AIP-11: Format writes a
+// new body from the advice, and the file is the evidence.
+func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {
 		return l, err
 	}
-	l.EvidenceCount = 0 // a count of the other bank
+	l.EvidenceCount = 0 // the sessions of the other bank are no evidence in this bank
 	if l.Form != lesson.FormGptme {
 		return l, nil
 	}

@@ -65,7 +65,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 		r.Says = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
 		return r
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close() //nolint:errcheck // nothing was written
 	r.answers = true
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
 	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(

@@ -51,7 +51,7 @@ func (inv *invocation) rulesScan() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer e.Close() //nolint:errcheck // only read
+		defer e.Close() //nolint:errcheck // nothing was written
 		scan, err := server.ScanRules(c.Context(), e, tenant, inv.tools.Now())
 		if err != nil {
 			return err

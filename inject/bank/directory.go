@@ -161,7 +161,7 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // nothing was written
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)

@@ -76,6 +76,8 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"a package of another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
 		{"two sections of pytest, one in the summary", "____ test_a ____\nE   one\na.py:9: X\n____ test_b ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED b.py::test_b - t...\n", "pytest | b.py | test_b: two"},
 		{"lines after the sections of pytest", "____ test_a ____\nE   one\na.py:9: X\n==== warnings summary ====\nE   no\nb.py:3: W\n", "pytest | a.py | test_a: one"},
+		{"a failed test of pytest without a message", "FAILED a.py::test_a\n", "pytest | a.py | test_a: the test failed"},
+		{"a file that pytest cannot collect, without a message", "ERROR a.py\n", "pytest | a.py | the test cannot be collected"},
 		{"a test in a class", "____ TestCart.test_a ____\nE   one\n==== short test summary info ====\nFAILED a.py::TestCart::test_a - o...\n", "pytest | a.py | TestCart::test_a: one"},
 		{"a fixture that fails", "____ ERROR at setup of test_a ____\nE   no database\n==== short test summary info ====\nERROR a.py::test_a - n...\n", "pytest | a.py | test_a: no database"},
 		{"a path outside of the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},

@@ -7,22 +7,28 @@ import (
 	"strings"
 )
 
-// Lines of pytest.
+// Patterns of the lines in the output of pytest.
 //
 //nolint:gochecknoglobals // immutable
 var (
-	pyHeader  = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
+	// pyHeader matches the start of a section, with the name of a test.
+	pyHeader = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
+	// pyMessage matches an error message.
 	pyMessage = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
-	pyPlaced  = regexp.MustCompile(`^(\S+\.py):\d+: `)
+	// pyPlace matches the file and the line of an error.
+	pyPlace = regexp.MustCompile(`^(\S+\.py):\d+: `)
+	// pySummary matches a line of the short test summary.
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
-	pyLine    = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
-	pyEnd     = regexp.MustCompile(`^={3,} .* ={3,}$`)
+	// pyTbLine matches a failure in the output of --tb=line.
+	pyTbLine = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
+	// pyEnd matches a title between = signs, which ends a section.
+	pyEnd = regexp.MustCompile(`^={3,} .* ={3,}$`)
 )
 
-// pySection is the report of pytest on one test.
+// pySection is the section of one test in the failure report of pytest.
 type pySection struct {
 	name, file, message string
-	at                  int
+	at                  int // index of the first line
 }
 
 // pytest joins the sections, which have whole messages, with the summary, which has the names of
@@ -44,11 +50,15 @@ func (r *reading) pytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				message, s.name = s.message, "" // a second section with the same name belongs to another file
+				message, s.name = s.message, "" // used: the next summary line of this name belongs to another file
 				break
 			}
 		}
-		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], "the test cannot be collected")))
+		fallback := "the test failed"
+		if m[3] == "" {
+			fallback = "the test cannot be collected"
+		}
+		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], fallback)))
 	}
 	if found {
 		return
@@ -56,15 +66,15 @@ func (r *reading) pytest() {
 	for _, s := range sections {
 		r.add(s.at, failedTest("pytest", s.file, s.name, s.message))
 	}
-	for i, text := range r.lines { // --tb=line
-		if m := pyLine.FindStringSubmatch(text); m != nil {
+	for i, text := range r.lines { // the output of --tb=line has no sections
+		if m := pyTbLine.FindStringSubmatch(text); m != nil {
 			r.add(i, failedTest("pytest", m[1], "", m[2]))
 		}
 	}
 }
 
-// pySections reads the long form of each test: header, code, message after E, file with line. A
-// rule of = ends the sections.
+// pySections returns the sections of the failed tests: each has a header, code, error messages after E, and the file
+// with the line. A title between = signs ends the sections.
 func (r *reading) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
@@ -77,20 +87,20 @@ func (r *reading) pySections() []pySection {
 		}
 		s := &out[len(out)-1]
 		if pyEnd.MatchString(text) {
-			out = append(out, pySection{}) // the lines below belong to no section
+			out = append(out, pySection{}) // the lines below the title belong to no section
 			continue
 		}
 		if m := pyMessage.FindStringSubmatch(text); m != nil && s.message == "" {
 			s.message = m[1]
 		}
-		if m := pyPlaced.FindStringSubmatch(text); m != nil && s.file == "" {
+		if m := pyPlace.FindStringSubmatch(text); m != nil && s.file == "" {
 			s.file = m[1]
 		}
 	}
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }
 
-// Long form of ruff: the rule, and the place on the next line.
+// Patterns of a finding in the full output of ruff: a line with the lint rule, and a line with the place.
 //
 //nolint:gochecknoglobals // immutable
 var (

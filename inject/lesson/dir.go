@@ -78,7 +78,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)

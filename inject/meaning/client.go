@@ -51,7 +51,7 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	if err != nil {
 		return nil, fmt.Errorf("ask for embeddings: %w", err)
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close() //nolint:errcheck // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:

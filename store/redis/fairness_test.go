@@ -12,20 +12,20 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns sessions of all shards in a random order, within the limit, and as many as the limit even if one
-// shard has all of them.
+// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards:
+// as many as the limit allows.
 func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions, limit = 60, 10
-	late := map[session.ID][]feedback.Entry{}
+	newFeedback := map[session.ID][]feedback.Entry{}
 	for n := range sessions {
 		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
 			t.Fatal(err)
 		}
-		late[sid(n)] = []feedback.Entry{entryOf("late")}
+		newFeedback[sid(n)] = []feedback.Entry{entryOf("late")}
 	}
-	if _, err := s.AddFeedback(t.Context(), ourTenant, late); err != nil {
+	if _, err := s.AddFeedback(t.Context(), ourTenant, newFeedback); err != nil {
 		t.Fatal(err)
 	}
 	list := func(limit int) (ids []session.ID) {
@@ -37,7 +37,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		seen := map[session.ID]bool{}
 		for _, u := range rows {
 			if ids = append(ids, u.ID); seen[u.ID] {
-				t.Fatalf("session %v is twice in the list", u.ID)
+				t.Fatalf("Unsettled with the limit %d: got session %v twice, want each session once", limit, u.ID)
 			}
 			seen[u.ID] = true
 		}
@@ -47,7 +47,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	for range 300 {
 		ids := list(limit)
 		if len(ids) != limit {
-			t.Fatalf("Unsettled: got %d sessions, want the limit %d", len(ids), limit)
+			t.Fatalf("Unsettled with the limit %[2]d: got %[1]d sessions, want %[2]d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -65,8 +65,8 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	}
 }
 
-// OpenFeedback returns at most the limit over all shards, and a reader that continues at the last positions reads each
-// session once.
+// OpenFeedback returns at most limit sessions of all shards together. If each call continues at the position that the
+// call before returned, the calls return each session once.
 func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -86,7 +86,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rows) > limit {
-				t.Fatalf("OpenFeedback: got %d sessions on a page, want at most %d", len(rows), limit)
+				t.Fatalf("sessions of one call of OpenFeedback: got %d, want at most %d", len(rows), limit)
 			}
 			for i := range rows {
 				seen[rows[i].ID]++
@@ -108,7 +108,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 }
 
 // A complete read of a tenant's counters costs few commands for shards in which the tenant has none.
-func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
+func TestCountersCostFewCommandsForEmptyShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 3 {
@@ -119,19 +119,19 @@ func TestCountersReadFewCommandsForEmptyShards(t *testing.T) {
 	before := commandsOf(t, server)
 	list, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
-		t.Fatalf("counters: got %v, error %v, want one with the sum 6", list, err)
+		t.Fatalf("counters: got %v, error %v, want one counter with the value 6", list, err)
 	}
 	if n := commandsOf(t, server) - before; n > 256+3*4+5 {
 		t.Errorf("the read cost %d commands, want at most %d: one for each shard, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
 	}
 }
 
-// A shard forgets a tenant without further sessions, so that retention and walks do not visit the pair, and knows the
-// tenant again after the next session. The counters stay.
+// A shard removes a tenant from its list of tenants with the tenant's last session, so that the retention and reads of
+// all sessions skip the tenant in the shard. The next session adds the tenant again. The counters stay.
 func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
-	pairs := func() (n int64) { // of shard and tenant
+	listed := func() (n int64) { // sum of the tenants in the lists of all shards
 		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
 			n += size
@@ -147,8 +147,8 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := pairs(); n != 2 {
-		t.Fatalf("pairs of shard and tenant: got %d, want 2", n)
+	if n := listed(); n != 2 {
+		t.Fatalf("tenants in the lists of both shards: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(want) == 0 {
@@ -157,14 +157,14 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	if _, err := s.Forget(t.Context(), ourTenant, sid(0)); err != nil {
 		t.Fatal(err)
 	}
-	if n := pairs(); n != 2 {
-		t.Errorf("pairs of shard and tenant after the deletion of one session: got %d, want 2", n)
+	if n := listed(); n != 2 {
+		t.Errorf("tenants in the lists of both shards after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("deleted %d sessions, error %v, want %d", n, err, sessions-1)
+		t.Fatalf("Retain of all sessions: deleted %d, error %v, want %d", n, err, sessions-1)
 	}
-	if n := pairs(); n != 0 {
-		t.Errorf("pairs of shard and tenant without sessions: got %d, want 0", n)
+	if n := listed(); n != 0 {
+		t.Errorf("tenants in the lists of both shards after the deletion of all sessions: got %d, want 0", n)
 	}
 	have, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || fmt.Sprint(have) != fmt.Sprint(want) {
@@ -175,8 +175,8 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	}
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
-	if err != nil || found != 1 || pairs() != 1 {
-		t.Errorf("after the next session: got %d sessions in %d pairs of shard and tenant, error %v, want one of each", found, pairs(), err)
+	if err != nil || found != 1 || listed() != 1 {
+		t.Errorf("after the next session: got %d sessions, and %d tenants in the lists of both shards, error %v, want one of each", found, listed(), err)
 	}
 }
 
@@ -191,8 +191,9 @@ func commandsOf(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// The numbers of rows and the deletion of old parked feedback are regular calls of a server. They cost the same number
-// of commands whatever the number of tenants, and see the parked feedback of each tenant.
+// A server regularly calls Stats, which counts rows, and PurgeParked, which deletes old feedback whose session is not
+// known yet. The number of commands of both calls does not depend on the number of tenants, and both calls cover the
+// parked feedback of all tenants.
 func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
@@ -230,7 +231,7 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 	small := cost()
 	fill(10, 200)
 	if large := cost(); large > small+5 {
-		t.Errorf("the calls cost %d commands with 200 tenants, want at most 5 more than %d with 10", large, small)
+		t.Errorf("commands of Stats and PurgeParked with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 	for n := range 5 {
 		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), entryOf("e")); err != nil {
@@ -238,15 +239,15 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		}
 	}
 	if n := parked(); n != 5 {
-		t.Errorf("parked entries: got %d, want 5", n)
+		t.Errorf("parked feedback in Stats: got %d entries, want 5", n)
 	}
 	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sid(0)}); err != nil || added[sid(0)] != 1 {
-		t.Fatalf("joined %v, error %v, want one entry", added, err)
+		t.Fatalf("Join of the parked feedback of one session: got %v, error %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parked() != 0 {
-		t.Errorf("deleted %d entries, and %d are left; want 4 and none", n, parked())
+		t.Errorf("PurgeParked: deleted %d entries and left %d, want 4 and 0", n, parked())
 	}
 	if large := cost(); large > small+5 {
-		t.Errorf("the calls cost %d commands after the feedback has left, want at most 5 more than %d before", large, small)
+		t.Errorf("commands of Stats and PurgeParked after the deletion of the parked feedback: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 }

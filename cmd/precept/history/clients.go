@@ -173,7 +173,7 @@ func clinePlaces(e Env) (places []string) {
 
 // readCline reads a task of Cline: a list of messages of the Messages API.
 func readCline(path string) ([]Conversation, error, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user names the client
+	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,7 +209,7 @@ func aiderPlaces(e Env) (places []string) {
 // readAider reads the chats of aider: Markdown with a heading per start, "#### " before the words of the
 // user and "> " before the output of aider. All other lines are the reply of the model.
 func readAider(path string) ([]Conversation, error, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user names the client
+	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err
 	}

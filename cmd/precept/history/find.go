@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// Client is an agent with a history.
+// Client is a coding agent that keeps its conversations in history files.
 type Client struct {
-	Name string // as in --from
-	// places returns glob patterns of the history files, the most specific setting first.
+	Name string // value of the flag --from
+	// places returns glob patterns of the history files.
 	places func(e Env) []string
-	// read returns the conversations of one file. skipped names the unreadable entries.
+	// read returns the conversations of one file. skipped is an error that names the unreadable entries.
 	read func(path string) (list []Conversation, skipped, err error)
 }
 
@@ -34,8 +34,8 @@ type Env struct {
 // Conversation is one conversation of a client. Exactly one of Messages and Input is set.
 type Conversation struct {
 	ID       string
-	Messages []json.RawMessage // in the form of chat completions or messages
-	Input    []json.RawMessage // in the form of responses
+	Messages []json.RawMessage // in the format of the Chat Completions API or the Messages API
+	Input    []json.RawMessage // in the format of the Responses API
 }
 
 // Clients returns the clients whose histories can be read.
@@ -50,7 +50,7 @@ func Clients() []Client {
 	}
 }
 
-// Names returns the names of the clients.
+// Names returns the values of --from.
 func Names() (names []string) {
 	for _, c := range Clients() {
 		names = append(names, c.Name)
@@ -83,7 +83,7 @@ func Find(name string, e Env) (Client, []string, error) {
 		if more := len(places) - 2; more > 0 {
 			shown += fmt.Sprintf(" and %d other places", more)
 		}
-		return c, nil, fmt.Errorf("no history of %s was found in %s; name the files after --from %s", name, shown, name)
+		return c, nil, fmt.Errorf("no history of %s was found in %s; pass the files as arguments after --from %s", name, shown, name)
 	}
 	return c, found, nil
 }
@@ -119,15 +119,15 @@ func glob(pattern string) ([]string, error) {
 // maxFile is the maximum size of a history file, in bytes.
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.Read. skipped lists the
-// entries that could not be read.
+// Open returns the conversations of a history file as JSON lines for detect.Read. skipped is an
+// error that lists the entries that could not be read.
 func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, nil, fmt.Errorf("the file has %d MiB, more than the %d MiB that are read; split the file", info.Size()>>20, maxFile>>20)
+		return nil, nil, fmt.Errorf("the file has %d MiB, more than the limit of %d MiB; split the file", info.Size()>>20, maxFile>>20)
 	}
 	list, skipped, err := c.read(path)
 	if err != nil {
@@ -154,11 +154,11 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 // eachLine decodes each JSON line of a file into a T, and calls fn. skipped names the lines that are
 // not JSON objects.
 func eachLine[T any](path string, fn func(T)) (skipped, err error) {
-	f, err := os.Open(path) //nolint:gosec // the user names the client
+	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // nothing was written
 	in := bufio.NewReaderSize(f, 64<<10)
 	var faults faults
 	for n := 1; ; n++ {
@@ -213,14 +213,14 @@ func nameOf(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 }
 
-// message returns a message in the form of chat completions.
+// message returns a message in the format of the Chat Completions API.
 func message(role string, fields map[string]any) json.RawMessage {
 	fields["role"] = role
 	text, _ := json.Marshal(fields) // strings, and maps of JSON values, encode without an error
 	return text
 }
 
-// call returns an item of tool_calls.
+// call returns an item of tool_calls in the format of the Chat Completions API.
 func call(id, name string, args any) map[string]any {
 	text, ok := args.(string)
 	if !ok {
@@ -238,7 +238,8 @@ func (e Env) dataHome() string {
 	return filepath.Join(e.Home, ".local", "share")
 }
 
-// configHome returns the directory of VS Code and of editors derived from VS Code.
+// configHome returns the directory of the user's application settings, below which VS Code and editors derived from
+// it keep their data.
 func (e Env) configHome() string {
 	switch runtime.GOOS {
 	case "darwin":

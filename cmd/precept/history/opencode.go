@@ -126,7 +126,7 @@ func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)
 	for _, name := range names {
-		raw, err := os.ReadFile(name) //nolint:gosec // the user names the client
+		raw, err := os.ReadFile(name) //nolint:gosec // the user chose the file or its client
 		if err != nil {
 			return nil, nil, err
 		}

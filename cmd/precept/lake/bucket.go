@@ -65,7 +65,7 @@ func (b *bucket) Get(ctx context.Context, name string) (data []byte, version str
 	if err != nil {
 		return nil, "", b.explain(name, err)
 	}
-	defer object.Close() //nolint:errcheck // only read
+	defer object.Close() //nolint:errcheck // nothing was written
 	if data, err = io.ReadAll(object); err != nil {
 		return nil, "", b.explain(name, err)
 	}

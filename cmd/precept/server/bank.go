@@ -75,23 +75,23 @@ func limitLessons(cfg *configs.Config) func(*bank.Options) {
 // Writer returns the bank of a place: the rules for writing lessons, with the redactor's checks.
 // change sets further options.
 func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
-	o := bank.Options{Place: place, Now: t.Now, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}}
+	o := bank.Options{Place: place, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
 	for _, c := range change {
 		c(&o)
 	}
 	return bank.New(o)
 }
 
-// Keys returns the kinds of secrets in a text, without personal data: the name of a person to ask
+// SecretKinds returns the kinds of secrets in a text, without personal data: the name of a person to ask
 // may be the subject of a lesson.
-func Keys(text string) []string {
+func SecretKinds(text string) []string {
 	r := redact.New(false)
 	r.Text(text)
 	return slices.Sorted(maps.Keys(r.Counts()))
 }
 
-// Secrets returns the kinds of secrets and personal data in a text, by the redactor of samples.
-func Secrets(text string) []string {
+// PrivateKinds returns the kinds of secrets and personal data that the redactor of samples finds in a text.
+func PrivateKinds(text string) []string {
 	r := redact.New(true)
 	r.Text(text)
 	return slices.Sorted(maps.Keys(r.Counts()))

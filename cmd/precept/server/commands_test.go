@@ -22,8 +22,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The key lessons names a directory or a Redis. redis:// alone is the Redis of the store, and an error if the store is
-// a file.
+// The configuration key `lessons` is a directory or a Redis URL. The value redis:// selects the Redis server of the
+// store, and is an error if the store is a SQLite file.
 func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 	for _, c := range []struct{ lessons, store, place, fault string }{
 		{"bank", "", "bank", ""},
@@ -36,7 +36,7 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		cfg := configs.Default()
 		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
 		tools := testTools()
-		place, done, err := tools.OpenPlace(cfg)
+		place, closePlace, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("OpenPlace with %+v returns the error %v, want an error with %q", c, err, c.fault)
@@ -50,34 +50,35 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		if place.Name() != c.place {
 			t.Errorf("%+v: the lessons are at %s, want %s", c, place.Name(), c.place)
 		}
-		done()
+		closePlace()
 	}
 }
 
-// OpenWriter applies the given limits to the bank. Keys finds secrets only; Secrets also finds personal data.
-func TestBankOfAVerbHasLimitsAndFindsSecrets(t *testing.T) {
+// OpenWriter applies the given limits to the bank. SecretKinds finds secrets
+// only; PrivateKinds also finds personal data.
+func TestWriterAppliesLimitsAndKindsFindSecrets(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
-	b, done, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
+	b, closeBank, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
+	defer closeBank()
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
 			t.Errorf("proposal %d of an agent within an hour: got the error %v, want %v", i+1, err, want)
 		}
 	}
-	if kinds := server.Keys("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("Keys finds no secret in an API key, want one kind")
+	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
+		t.Error("SecretKinds finds no kind of secret in an API key, want at least one")
 	}
-	if kinds := server.Keys("ask ann@example.org"); len(kinds) != 0 {
-		t.Errorf("Keys finds the kinds %v in an email address, want none", kinds)
+	if kinds := server.SecretKinds("ask ann@example.org"); len(kinds) != 0 {
+		t.Errorf("SecretKinds of an email address: got %v, want none", kinds)
 	}
-	if kinds := server.Secrets("ask ann@example.org"); len(kinds) != 1 {
-		t.Errorf("Secrets finds the kinds %v in an email address, want one kind", kinds)
+	if kinds := server.PrivateKinds("ask ann@example.org"); len(kinds) != 1 {
+		t.Errorf("PrivateKinds of an email address: got %v, want one kind", kinds)
 	}
 }
 
@@ -86,18 +87,18 @@ func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
-		t.Fatalf("reading the lessons gives the problems %+v, error %v, want a lesson without problems", r.Problems, err)
+		t.Fatalf("reading the lessons: got %d lessons, problems %+v, error %v, want at least one lesson", len(r.Texts), r.Problems, err)
 	}
 	return string(r.Texts["look-first.md"])
 }
 
-// The coins of an open session of a run are exported with their propensity, also without an injection. A session
-// without a matching lesson has no coins.
+// The export of the experiment contains each random assignment (coin) of an open session with its propensity, even if
+// no lesson was injected. A session without a matching lesson has no coin.
 func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
-	for _, c := range []struct{ control, epsilon, lesson, coin string }{
+	for _, c := range []struct{ control, epsilon, holdoutArm, controlArm string }{
 		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
 	} {
-		t.Run(c.coin+" "+c.lesson, func(t *testing.T) {
+		t.Run(c.controlArm+" "+c.holdoutArm, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			source := flagSource(t, injectAll(map[string]string{
@@ -118,7 +119,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer e.Close() //nolint:errcheck // only read
+			defer e.Close() //nolint:errcheck // nothing was written
 			var out strings.Builder
 			if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), "experiment"); err != nil {
 				t.Fatal(err)
@@ -130,27 +131,28 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
-					t.Errorf("the exported coin is %s, want an open session of the run nightly-matches with propensity 1", line)
+					t.Errorf("exported coin: got %s, want a coin with propensity 1 of an open session of the run nightly-matches", line)
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			want := map[string]string{"control ": c.coin, "holdout look-first": c.lesson}
-			if c.coin == "control" {
+			// The keys are coin and lesson. The coin control decides for the whole session and has no lesson.
+			want := map[string]string{"control ": c.controlArm, "holdout look-first": c.holdoutArm}
+			if c.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("the exported coins are %v, want %v", got, want)
+				t.Errorf("arms by coin and lesson: got %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-// OpenStored opens the configured store and does not create a missing store. OpenStore creates the store.
-func TestVerbCreatesAStoreOnlyForWriting(t *testing.T) {
+// OpenStored opens the configured store read-only and does not create a missing store; OpenStore does.
+func TestOnlyOpenStoreCreatesAMissingStore(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("opening a missing file gives %v, want %v", err, sqlite.ErrMissing)
+		t.Errorf("OpenStored of a missing file: got error %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {
@@ -163,17 +165,17 @@ func TestVerbCreatesAStoreOnlyForWriting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
-		t.Errorf("the new store has the rows %v, error %v, want 0 sessions", n, err)
+		t.Errorf("row counts of the new store: got %v, error %v, want 0 sessions", n, err)
 	}
 	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
 		t.Error("IsLocked returns true for a directory without a server, want false")
 	}
 }
 
-// A panic of the distiller ends one run and is reported; the next run follows after the interval, and the end of the
-// context ends the wait.
+// A panic of the distiller ends one run and is reported; the next run follows after the interval. Canceling
+// the context stops the distiller.
 func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
@@ -182,7 +184,7 @@ func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 		began, runs := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
-				t.Errorf("run %d: the error is %v, want a panic", runs+1, err)
+				t.Errorf("run %d: got error %v, want an error about the panic", runs+1, err)
 			}
 			if runs++; runs == 3 {
 				stop()

@@ -85,9 +85,9 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("a verb finds the rows %v in Redis, error %v, want at least two sessions", n, err)
+		t.Errorf("row counts of the store in Redis: got %v, error %v, want at least two sessions", n, err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 	tools := testTools()
 	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
-		t.Errorf("a verb opened a store in an unavailable Redis; its Close returns the error %v", db.Close())
+		t.Errorf("OpenStored with an unavailable Redis: got a store, want an error; Close of the store returns the error %v", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, reachLimit)
 		defer cancel()
 		l.load(l.writer.List(ctx))
-		watcher := l.redis.Watch(l.parsed, l.use, Keys)
+		watcher := l.redis.Watch(l.parsed, l.use, SecretKinds)
 		watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 		return watcher.Run
 	}
@@ -90,7 +90,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		case l.edited <- struct{}{}:
 		default:
 		}
-	}, Keys)
+	}, SecretKinds)
 	watcher.Share(l.parsed)
 	watcher.Events = l.events
 	watcher.Polling = func(why error) {

@@ -181,7 +181,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
 		t.Errorf("the new database has the rows %v, error %v, want 1 exchange", n, err)
 	}

@@ -174,7 +174,7 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // nothing was written
 	var out bytes.Buffer
 	seen := 0
 	x := &server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}

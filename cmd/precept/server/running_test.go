@@ -94,7 +94,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // nothing was written
 	for format, served := range exports {
 		var out strings.Builder
 		if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
@@ -102,7 +102,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
 			if !strings.Contains(served, line) {
-				t.Errorf("the verb's export as %s has a line that the server's export lacks: %s", format, line)
+				t.Errorf("the command's export as %s has a line that the server's export lacks: %s", format, line)
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session

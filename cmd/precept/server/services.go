@@ -174,7 +174,7 @@ func (s *services) Archived(ctx context.Context, slug string) (*lesson.Lesson, e
 
 // Findings implements admin.Library.
 func (s *services) Findings(one *lesson.Lesson) []lesson.Finding {
-	c, book := lesson.Checks{Secrets: Secrets, Now: s.tools.Now()}, s.lessons.book.Load()
+	c, book := lesson.Checks{Secrets: PrivateKinds, Now: s.tools.Now()}, s.lessons.book.Load()
 	return append(c.Lesson(one, book), c.Notes(one)...)
 }
 
