@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// Redis holds no data of a forgotten session: with a server, without a server, and from another machine.
+// precept forget removes the session from Redis while a server runs, without a server, and from another machine.
 func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -25,17 +24,17 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	for _, word := range []string{first, second, third} {
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("got code %d, answer %s, want status 202", code, answer)
+			t.Fatalf("feedback: got code %d, answer %s, want status 202", code, answer)
 		}
 	}
-	p.Eventually("the samples", func() bool {
+	p.Eventually("3 exported samples", func() bool {
 		out, err := harness.RunVerb(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		return err == nil && strings.Count(out, "\n") == 3
 	})
-	forget := func(args ...string) string {
+	forgetSession := func(args ...string) string {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
@@ -43,10 +42,10 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		}
 		return out
 	}
-	gone := func(word string) {
+	checkRemoved := func(word string) {
 		t.Helper()
-		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
-			t.Errorf("the deleted word %s is in %v", word, found)
+		if containing := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(containing) > 0 {
+			t.Errorf("the deleted word %s is in %v", word, containing)
 		}
 	}
 	for _, word := range []string{first, second, third} {
@@ -55,35 +54,35 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		}
 	}
 
-	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+	if out := forgetSession("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget next to a running server: got %s, want (1 session)", out)
 	}
-	gone(first)
+	checkRemoved(first)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Fatalf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Fatalf("server after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+	if out := forgetSession("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget without a server: got %s, want (1 session)", out)
 	}
-	gone(second)
+	checkRemoved(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
-		t.Error("the third session is missing")
+		t.Errorf("%s is not in Redis before the session is forgotten: the test cannot fail", third)
 	}
-	if out := forget("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
+	if out := forgetSession("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget from another machine: got %s, want (1 session)", out)
 	}
-	if found := harness.FilesWith(harness.Dump(t, server), third); len(found) > 0 {
-		t.Errorf("the deleted word %s is in %v", third, found)
+	if containing := harness.FilesWith(harness.Dump(t, server), third); len(containing) > 0 {
+		t.Errorf("the deleted word %s is in %v", third, containing)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
 		t.Errorf("forget created a data directory: error %v", err)
 	}
-	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
+	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
 		t.Errorf("a second forget: got %s, want the answer that nothing is stored", out)
 	}
-	gone(third)
+	checkRemoved(third)
 
 	server.Kill()
 	if _, complaints, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(complaints, "cannot be reached") {
@@ -91,7 +90,10 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// Transcripts are imported as samples once, in both stores; in Redis also while a server uses the data directory.
+// importCounts are the counts that precept import prints.
+type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
+
+// A second import of the same transcripts adds no samples, in both stores and while a server uses the data directory.
 func TestImportBecomesSamplesOnce(t *testing.T) {
 	t.Parallel()
 	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
@@ -101,11 +103,11 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte(past), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	taken := func(t *testing.T, dir, url string, more ...string) (sum struct{ Transcripts, Exchanges, Samples, Fresh int }) {
+	importTranscripts := func(t *testing.T, dir, url string, more ...string) (sum importCounts) {
 		t.Helper()
 		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
 		if err := json.Unmarshal([]byte(out), &sum); err != nil {
-			t.Fatalf("got error %v, out %s, want no error", err, out)
+			t.Fatalf("precept import --json: got error %v of the output %s, want no error", err, out)
 		}
 		return sum
 	}
@@ -121,12 +123,13 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			url := open(t, dir)
-			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 2}" {
-				t.Errorf("the first import: got %s, want {2 2 2 2}", got)
+			fresh, known := importCounts{2, 2, 2, 2}, importCounts{2, 2, 2, 0}
+			if got := importTranscripts(t, dir, url); got != fresh {
+				t.Errorf("the first import: got %+v, want %+v", got, fresh)
 			}
 			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
-			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
-				t.Errorf("a second import: got %s, want {2 2 2 0}", got)
+			if got := importTranscripts(t, dir, url); got != known {
+				t.Errorf("a second import: got %+v, want %+v", got, known)
 			}
 			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
 				t.Errorf("the second import changed the export, want 2 equal lines; before:\n%s\nafter:\n%s", before, after)
@@ -134,13 +137,13 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
 				t.Errorf("the export is not redacted:\n%s", before)
 			}
-			if got := fmt.Sprint(taken(t, dir, url, "--tenant", "acme")); got != "{2 2 2 2}" {
-				t.Errorf("the import of another tenant: got %s, want {2 2 2 2}", got)
+			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != fresh {
+				t.Errorf("the import of another tenant: got %+v, want %+v", got, fresh)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
-			if got := fmt.Sprint(taken(t, dir, url)); got != "{2 2 2 0}" {
-				t.Errorf("the import next to a running server: got %s, want {2 2 2 0}", got)
+			if got := importTranscripts(t, dir, url); got != known {
+				t.Errorf("the import next to a running server: got %+v, want %+v", got, known)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.Exit()

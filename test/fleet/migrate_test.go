@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// Two replicas serve a store without shards, and warn at the start. precept migrate moves the store, while the replicas
-// continue their sessions. A replica that starts over foreign keys of a release without shards warns.
+// Two replicas serve a store without shards, and warn at the start. After precept migrate moves the store, the replicas
+// continue the sessions. A replica that starts on a store with new keys of a release without shards warns.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -28,7 +28,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {name}}
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
-			t.Fatalf("got status %d, answer %s, want 200", code, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
 	stored := func() (n map[string]int64) {
@@ -51,7 +51,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	var done struct{ Tenants, Sessions int }
 	out := harness.MustVerb(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
-		t.Errorf("got %s, error %v, want one tenant and two sessions", out, err)
+		t.Errorf("precept migrate: got %s, error %v, want one tenant and at least two sessions", out, err)
 	}
 	more := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
 	turn(other, "a", more) // the other replica continues each session

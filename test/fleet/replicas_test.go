@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// The next turn of a session may reach another replica at once: the decision is available when the client has its
-// answer, for named sessions and for sessions recognised by their echoes.
+// The next turn of a session may reach another replica at once: the lessons that were picked are available to all
+// replicas when the client has its answer. This holds for named sessions and for sessions recognised by tool-call ids.
 func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -33,7 +33,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 			k.turn(t, fleet[(turn+n)%len(fleet)])
 			after := model.last(k.who)
 			if turn > 0 {
-				prefixOf(t, before, after)
+				checkPrefix(t, before, after)
 			}
 			before = after
 		}
@@ -41,7 +41,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 			injected++
 		}
 		if n%2 == 0 {
-			harness.Eventually(t, "the exchange of the last turn", func() bool { // a replica on a loaded machine may give two turns one number
+			harness.Eventually(t, "the exchanges of all turns", func() bool { // a replica on a loaded machine may give two turns one number
 				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, k.who))
 				return err == nil && len(list) == turns
 			})
@@ -55,12 +55,12 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 	stats, err := db.Stats(t.Context())
 	if err != nil || stats["sessions"] != int64(sessions) || stats["exchanges"] != int64(sessions*turns) {
-		t.Errorf("%d sessions with %d exchanges, %v; want %d and %d", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
+		t.Errorf("store: got %d sessions, %d exchanges, error %v, want %d, %d and no error", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
 	}
 }
 
-// A session that one replica forgets leaves the memory and the outbox of all replicas, and the
-// backlog of a returning replica.
+// A session that is forgotten at one replica is removed from Redis and from the files of all replicas, and from the
+// outbox of a replica that was down.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -83,10 +83,10 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
 		}
 	}
-	found := func(word string) []string {
+	filesWithWord := func(word string) []string {
 		out := harness.FilesWith(harness.Dump(t, server), word)
 		for _, dir := range dirs {
 			out = append(out, harness.FilesWith(harness.Files(t, dir), word)...)
@@ -97,7 +97,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
 		if code != 0 {
-			t.Fatalf("got code %d, out %s, complaints %s, want exit code 0", code, out, complaints)
+			t.Fatalf("precept forget: got exit code %d, out %s, complaints %s, want 0", code, out, complaints)
 		}
 	}
 	sendWord(fleet[1], word)
@@ -106,14 +106,14 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), other)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
 	forget(word)
-	fleet[1].Eventually("the other replica to forget the session", func() bool { return len(found(word)) == 0 })
+	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("the data of another session is missing")
 	}
 	sendWord(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
-	// A replica that could not deliver the session, and is away when the session is forgotten.
+	// The second replica cannot send the session to Redis, and is down when the session is forgotten.
 	server.Freeze(t)
 	sendWord(fleet[1], late)
 	go func() { // and a request of the same session in flight
@@ -124,31 +124,31 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	}()
-	fleet[1].Eventually("the row to wait in the outbox", func() bool {
+	fleet[1].Eventually("both requests in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)
 	fleet[1].Exit()
 	server.Thaw(t)
 	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
-		t.Fatalf("the deleted session was delivered to %v, want nowhere", left)
+		t.Fatalf("the session is in the Redis keys %v before the replica restarts, want none", left)
 	}
 	forget(late)
 	forget(late + "-again")
 	p := start(dirs[1])
-	p.Eventually("the backlog to be drained", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
-	p.Eventually("the session to be forgotten", func() bool { return len(found(late)) == 0 })
+	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
+	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
 		t.Error("the data of another session is missing")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
-		t.Errorf("got %+v, want Admitted = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
+		t.Errorf("precept doctor: got %+v, want Admitted = Stored + Spooled + Incomplete = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
 	}
 }
 
-// The opt-out applies to decisions that are published before the answer ends: no data of a session
-// with an opted-out path reaches Redis, while another session is there with its answer.
-func TestOptedOutDecisionIsNotPublished(t *testing.T) {
+// The opt-out applies also to the data that a replica publishes before the answer ends: no data of a session with an
+// opted-out path is in Redis, while the data of another session is.
+func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -159,7 +159,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
-			t.Fatalf("got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
 		}
 	}
 	sendWord(silent, "config/.env")
@@ -169,7 +169,7 @@ func TestOptedOutDecisionIsNotPublished(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
-			t.Errorf("the word %q of an opted-out turn is in %v", trace, left)
+			t.Errorf("%q of an opted-out session is in the Redis keys %v, want none", trace, left)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type balancer struct {
 	next  int
 }
 
-// set adds a replica to the balancer, or removes the replica if present is false.
+// set adds the replica with this data listener, or removes the replica if present is false.
 func (b *balancer) set(data string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *balancer) poll(ctx context.Context, every time.Duration) {
 	}
 }
 
-// pick returns the next ready replica, "" without one.
+// pick returns the next ready replica, or "" if no replica is ready.
 func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *balancer) count() int {
 	return len(b.ready)
 }
 
-// startModel answers at once, or as a stream of half a second.
+// startModel starts a model that answers at once, or with a stream of half a second.
 func startModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
@@ -109,7 +109,7 @@ func startModel(t *testing.T) *httptest.Server {
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)
-	const asked = 100 * time.Millisecond
+	const pollInterval = 100 * time.Millisecond
 	flags := []string{"--store-url", redis.URL(), "--reward-close-after", "1s", "--limits-drain-delay", "2s"}
 	dirs := []string{t.TempDir(), t.TempDir()}
 	var fleet []*harness.Process
@@ -121,18 +121,18 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var all sync.WaitGroup
-	all.Go(func() { b.poll(ctx, asked) })
+	var polling sync.WaitGroup
+	polling.Go(func() { b.poll(ctx, pollInterval) })
 	harness.Eventually(t, "two replicas that are ready", func() bool { return b.count() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
 	l.Pick, l.SeparateSessions = b.pick, true
 	l.Streams = func(n int64) bool { return n%3 == 0 }
-	loaded, end := context.WithCancel(ctx)
-	wait := l.Start(loaded, "", 6)
+	loadCtx, stopLoad := context.WithCancel(ctx)
+	wait := l.Start(loadCtx, "", 6)
 	for i, dir := range dirs {
 		before := l.Answered()
-		harness.Eventually(t, "requests", func() bool { return l.Answered() > before+20 })
+		harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
 		if code := old.Exit(); code != harness.ExitDone {
@@ -144,22 +144,21 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
 	}
 	before := l.Answered()
-	harness.Eventually(t, "requests", func() bool { return l.Answered() > before+20 })
-	end()
+	harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
+	stopLoad()
 	wait()
 
 	n := l.Answered()
-	have := map[string]int{}
-	harness.Eventually(t, "a sample of each", func() bool {
+	samples := 0
+	harness.Eventually(t, "a sample of each answered request", func() bool {
 		out, _, _ := harness.Verb(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
-		clear(have)
-		have["samples"] = strings.Count(out, "\n")
-		return have["samples"] >= n
+		samples = strings.Count(out, "\n")
+		return samples >= n
 	})
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
-	if have["samples"] != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("got %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), have["samples"], n, harness.RepeatedRequests(exchanges))
+	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
+		t.Errorf("got %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
@@ -174,6 +173,6 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		t.Errorf("got %d admitted exchanges, want %d as answered requests", admitted, n)
 	}
 	stop()
-	all.Wait()
+	polling.Wait()
 	t.Logf("%d answered", n)
 }

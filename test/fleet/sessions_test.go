@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// recordingModel is a model that records requests by session header.
+// recordingModel is a model that records the requests of each sender, the value of the X-Who header.
 type recordingModel struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -28,7 +28,7 @@ type recordingModel struct {
 	n     int
 }
 
-// newRecordingModel starts a model that records each request by its sender and answers with a tool call.
+// newRecordingModel starts a recordingModel that answers each request with a tool call.
 func newRecordingModel(t *testing.T) *recordingModel {
 	t.Helper()
 	s := &recordingModel{asked: map[string][]string{}}
@@ -58,12 +58,12 @@ func (s *recordingModel) last(who string) string {
 // chat is the conversation of an agent. Each turn sends the history, with the last reply and the result of its call.
 type chat struct {
 	who      string
-	named    bool // the requests name the session; otherwise the echoes identify the session
+	named    bool // the requests name the session; otherwise tool-call ids identify the session
 	messages []any
 	turns    int
 }
 
-// newChat returns a conversation; named sends its name in a header.
+// newChat returns a conversation; if named is true, its requests have the session name in a header.
 func newChat(who string, named bool) *chat {
 	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
 }
@@ -104,7 +104,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	k.turns++
 }
 
-// replicas starts n precepts on one Redis, with different coins for each session.
+// replicas starts n replicas on one Redis. By default half of the picks are withheld, and no session is a control.
 func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -127,11 +127,11 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// written waits until Redis has the session's row of the newest turn. A real agent needs longer for its next turn.
-func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
+// waitForTurn waits until Redis has the session with this number of turns and the last reply, and returns the session.
+func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
-	harness.Eventually(t, fmt.Sprint("the session's row of turn ", turns), func() bool {
+	harness.Eventually(t, fmt.Sprint("the session in Redis with turn ", turns), func() bool {
 		row, ok, err := s.Session(t.Context(), "default", id)
 		if err != nil || !ok {
 			return false
@@ -152,9 +152,9 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// prefixOf checks that the newest list begins with all messages of the previous list, byte for
-// byte, including the blocks.
-func prefixOf(t *testing.T, before, after string) {
+// checkPrefix checks that the messages of the newest request begin with all messages of the previous request, byte for
+// byte, including the inserted lessons.
+func checkPrefix(t *testing.T, before, after string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
 		var v struct {
@@ -167,7 +167,7 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 	a, b := list(before), list(after)
 	if len(b) <= len(a) {
-		t.Fatalf("got %d messages after a request with %d, want more", len(b), len(a))
+		t.Fatalf("the newest request has %d messages, want more than the %d of the previous request", len(b), len(a))
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
@@ -176,7 +176,7 @@ func prefixOf(t *testing.T, before, after string) {
 	}
 }
 
-// lookups counts the Redis commands that look up a session outside of memory.
+// lookups counts the Redis commands that look up a session by its id or by a tool-call id (echo).
 func lookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -196,23 +196,24 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// Named, so that the test knows the session id. A coin decides whether the session has a
-		// block; 4 sessions without any block are unlikely.
+		// The session is named, so that the test knows the session id. A coin decides for each lesson
+		// whether the lesson is injected; 4 sessions without any lesson are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.who)
 		var first *session.Record
 		before := ""
 		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
 			k.turn(t, fleet[(at+n)%3])
-			rec := written(t, db, id, k.turns)
+			rec := waitForTurn(t, db, id, k.turns)
 			after := model.last(k.who)
 			if first == nil {
 				first = rec
 			} else {
-				prefixOf(t, before, after)
+				checkPrefix(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: got %d turns and the picks %v, want the picks %v of the first turn", i+1, rec.Thread.Turns, rec.Assignment.Picks, first.Assignment.Picks)
+				t.Errorf("turn %d: got %d turns, the picks %v and Excluded = %v, want %d turns, the picks %v of the first turn and false",
+					i+1, rec.Thread.Turns, rec.Assignment.Picks, rec.Assignment.Excluded, i+1, first.Assignment.Picks)
 			}
 			before = after
 		}
@@ -224,7 +225,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Error("no session got a lesson, want some")
 	}
 
-	// Echoes identify a session without a name.
+	// Tool-call ids identify a session without a name.
 	nameless := newChat("nameless", false)
 	nameless.turn(t, fleet[2])
 	nameless.turn(t, fleet[2])
@@ -236,10 +237,10 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("6 turns of a nameless session on one replica asked the store %d times, want 0", n)
 	}
 
-	// A session on one replica is served from memory. A session on a new replica costs a look-up.
+	// A replica reads its own session from memory, and another replica looks up the session in Redis once.
 	stays := newChat("stays", true)
 	stays.turn(t, fleet[0])
-	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
 	stop := server.Monitor(t)
 	for range 12 {
 		stays.turn(t, fleet[0])
@@ -247,7 +248,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	if n := lookups(stop()); n != 0 {
 		t.Errorf("12 turns on one replica asked the store %d times, want 0", n)
 	}
-	written(t, db, session.KeyOf("default", session.SpaceName, stays.who), 13)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.who), 13)
 	stop = server.Monitor(t)
 	stays.turn(t, fleet[1])
 	if n := lookups(stop()); n != 1 {
@@ -255,8 +256,8 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 }
 
-// A client without a session name is recognised on any replica by its echoes.
-func TestReplicasRecogniseEchoes(t *testing.T) {
+// A session without a name is recognised on any replica by the tool-call ids that its requests repeat.
+func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -267,7 +268,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	for i := range 6 {
 		k.turn(t, fleet[i%2])
 		var found []session.Listed
-		harness.Eventually(t, "the session's row", func() bool {
+		harness.Eventually(t, "a session in Redis", func() bool {
 			page, err := db.Newest(t.Context(), "default", session.ListRange{Limit: 10})
 			found = page.List
 			return err == nil && len(found) > 0
@@ -275,22 +276,22 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 		if len(found) != 1 {
 			t.Fatalf("turn %d: got %d sessions, want 1", i+1, len(found))
 		}
-		written(t, db, found[0].Row.ID, i+1)
+		waitForTurn(t, db, found[0].Row.ID, i+1)
 		// The ids of the reply come with the next flush.
-		harness.Eventually(t, "the exchange", func() bool {
+		harness.Eventually(t, fmt.Sprint("stored exchanges: ", i+1), func() bool {
 			m, err := db.Stats(t.Context())
 			return err == nil && m["exchanges"] == int64(i+1)
 		})
 		if before != "" {
-			prefixOf(t, before, model.last(k.who))
+			checkPrefix(t, before, model.last(k.who))
 		}
 		before = model.last(k.who)
 	}
 }
 
-// While Redis is frozen no request waits: sessions continue from memory, and a session that moves continues without
-// lessons.
-func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
+// While Redis is frozen requests are answered: sessions continue from memory, and a session that moves to another
+// replica continues without lessons until Redis answers again.
+func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -300,8 +301,8 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	home.turn(t, fleet[0])
 	moved.turn(t, fleet[0])
 	nameless.turn(t, fleet[0])
-	written(t, db, session.KeyOf("default", session.SpaceName, "home"), 1)
-	written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 1)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "home"), 1)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 1)
 	harness.Eventually(t, "3 exchanges", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 3
@@ -312,10 +313,10 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 	}
 	moved.turn(t, fleet[1])
 	nameless.turn(t, fleet[1])
-	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // Redis is frozen still: only the look-ups were given up
+	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the two look-ups of the second replica timed out
 		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
-			t.Errorf("replica %d: a look-up was given up: %v, want %q", i, late, want)
+			t.Errorf("replica %d: sessions excluded after a late look-up: %v, want %v with the metric %q", i, late, want != "", want)
 		}
 	}
 	server.Thaw(t)
@@ -324,31 +325,32 @@ func TestReplicasWithFrozenRedisDoNotWait(t *testing.T) {
 		t.Error("a session on one replica lost its lesson")
 	}
 	if strings.Contains(model.last("moved"), lesson) || strings.Contains(model.last("nameless"), lesson) {
-		t.Error("a session that could not be looked up got a lesson")
+		t.Error("a session got a lesson after its look-up timed out, want none")
 	}
-	harness.Eventually(t, "25 exchanges, once each", func() bool {
+	harness.Eventually(t, "25 exchanges, each stored once", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// The stand-in has not changed the record of the session, and yields to the record.
+	// The second replica replaces its stand-in (the session made while Redis was frozen) by the stored session.
 	p := fleet[1]
-	p.Eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
-	p.Eventually("the session without a name", func() bool {
+	p.Eventually("the lesson in the moved session", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
+	p.Eventually("the lesson in the nameless session, once", func() bool {
 		nameless.turn(t, p)
 		return strings.Count(model.last("nameless"), lesson) == 1
 	})
-	rec := written(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
+	rec := waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
 	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("the session that moved: stand-in %v, want false; excluded %v, want true; %d blocks, want 1", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
 	}
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
-			t.Errorf("got %d warnings and errors, want at most 10:\n%s", lines, p.Log.String())
+			t.Errorf("the log has %d warnings and errors, want at most 10:\n%s", lines, p.Log.String())
 		}
 	}
 }
 
-// All replicas use the counters of each replica, and each session counts once, no matter which replica settles it.
+// Each replica reports the sessions of all replicas, and each session counts once, no matter which replica closes the
+// session.
 func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -387,7 +389,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 	}
 	// A look-up of more than 45 ms excludes the session from the experiment: correct, and possible on a slow machine.
 	db, want := openStore(t, server.URL()), 0
-	harness.Eventually(t, "the sessions' rewards", func() bool {
+	harness.Eventually(t, fmt.Sprint("rewarded sessions: ", sessions), func() bool {
 		rewarded := 0
 		want = 0
 		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
@@ -406,14 +408,14 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		t.Fatalf("%d of %d sessions are in the experiment, want at least half", want, sessions)
 	}
 	for i, p := range fleet {
-		p.Eventually(fmt.Sprintf("replica %d counts %d sessions", i, want), func() bool {
+		p.Eventually(fmt.Sprintf("replica %d to count %d sessions", i, want), func() bool {
 			return counted(p) == want
 		})
 	}
 }
 
-// A replica starts without Redis. Until the salt of the fleet is known no lesson is injected; with a copy of the salt
-// from an earlier run, lessons are injected.
+// A replica starts without Redis. Until the replica knows the salt that all replicas use for their coins, no lesson is
+// injected; with a copy of the salt from an earlier run, lessons are injected into new sessions.
 func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -432,9 +434,9 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 		return strings.Contains(model.last(who), lesson)
 	}
 	if turn(p, "early", true) {
-		t.Error("a coin was drawn without the salt of the fleet")
+		t.Error("a session got a lesson before the replica knows the salt, want none")
 	}
-	p.Eventually("degraded", func() bool {
+	p.Eventually("/readyz to report degraded", func() bool {
 		_, body := harness.Get(t, p.Data+"/readyz", "")
 		return strings.Contains(body, "degraded")
 	})
@@ -442,20 +444,20 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	p.Eventually("a lesson", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
+	p.Eventually("a lesson after the start of Redis", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
-	p.Eventually("the feedback of the outage", func() bool {
+	p.Eventually("the session of the outage in Redis", func() bool {
 		_, ok, err := db.Session(t.Context(), "default", session.KeyOf("default", session.SpaceName, "early"))
 		return ok && err == nil
 	})
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
-		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
 	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
-	// A named session may be older than the replica, and needs the salt. A request without a name is visibly new.
+	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {
-		t.Errorf("no lesson, though the salt is known from the run before\n%s", p.Log.String())
+		t.Errorf("a new session got no lesson, want one: the replica has the salt of its earlier run\n%s", p.Log.String())
 	}
 }

@@ -28,7 +28,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 		return strings.Split(strings.TrimSpace(out), "\n")
 	}
 	fleet[0].Eventually("a sample", func() bool { l := lines("mplp"); return len(l) == 1 && strings.Contains(l[0], `"sample_family"`) })
-	fleet[0].Eventually("a trial", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
+	fleet[0].Eventually("the lesson in the exported experiment", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
 
 	// From another machine: no server runs on this data directory.
 	var r struct {
@@ -46,7 +46,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 
 	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
-		t.Errorf("a wrong password: got error %v, want: refuses the user or the password", err)
+		t.Errorf("export with a wrong password: got error %v, want: refuses the user or the password", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
 		t.Errorf("the password is in the log:\n%s", text)
@@ -58,16 +58,16 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
-		t.Errorf(`got %q, want a text with "1 lesson pushed: 1 new"`, out)
+		t.Errorf(`precept lessons push: got %q, want a text with "1 lesson pushed: 1 new"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
 		t.Errorf("a second push: got %s, want 1 lesson without changes", out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
-		t.Errorf(`got %q, want a text with "no changes"`, out)
+		t.Errorf(`precept lessons push: got %q, want a text with "no changes"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
-		t.Errorf(`got %q, want a text with "check-the-target"`, out)
+		t.Errorf(`precept lessons list: got %q, want a text with "check-the-target"`, out)
 	}
 
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
@@ -75,7 +75,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
-		t.Errorf("the model got no lesson of Redis: %s\n%s", model.last("first"), fleet[0].Log.String())
+		t.Errorf("the request to the model has no lesson of Redis: %s\n%s", model.last("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
@@ -101,17 +101,17 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	into := t.TempDir()
 	harness.MustVerb(t, "lessons", "pull", into, server.URL())
 	for _, name := range []string{"check-the-target.md", "second-lesson.md"} {
-		a, err1 := os.ReadFile(filepath.Join(dir, name))
-		b, err2 := os.ReadFile(filepath.Join(into, name))
-		if err1 != nil || err2 != nil || string(a) != string(b) {
-			t.Errorf("%s: got error %v, error %v, want no error and string(a) = %q", name, err1, err2, string(b))
+		pushed, pushErr := os.ReadFile(filepath.Join(dir, name))
+		pulled, pullErr := os.ReadFile(filepath.Join(into, name))
+		if pushErr != nil || pullErr != nil || string(pulled) != string(pushed) {
+			t.Errorf("%s: read errors: pushed %v, pulled %v, want none; pulled text %q, want %q", name, pushErr, pullErr, pulled, pushed)
 		}
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
-		t.Errorf("an empty directory took the fleet's lessons away: %v", err)
+		t.Errorf("push of an empty directory: got error %v, want: contains no lessons", err)
 	}
 	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
-		t.Errorf("pull after the push of an empty bank: got %s, want the lessons of before", out)
+		t.Errorf("pull after the push of an empty directory: got %s, want the lessons that were pushed before", out)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("push without an address: got error %v, want an example of the address", err)

@@ -18,8 +18,8 @@ import (
 	"precept/test/harness"
 )
 
-// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one
-// server, by API or by writ, is at both servers, and so is a deletion.
+// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one server, by API or by
+// writ (a command in a reply), is listed at both servers, and so are a change and a deletion.
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -37,7 +37,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	l := here.create("build cache is stale", "Clear the cache first.")
 	harness.Eventually(t, "the other server to list the lesson", lists(1))
 	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
-		t.Fatalf("got code %d, body %s, want status 200", code, b)
+		t.Fatalf("PATCH of the lesson: got status %d, body %s, want 200", code, b)
 	}
 	harness.Eventually(t, "the first server to see the change", func() bool {
 		_, b := here.do("GET", "/"+l.ID, nil)
@@ -61,24 +61,24 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)
-	harness.Eventually(t, "the writ to be carried out", lists(2))
+	harness.Eventually(t, "the lesson of the writ at the other server", lists(2))
 	a.Assistant(note)
 	if l, _ := there.list("?q=parser"); len(l) != 1 {
-		t.Errorf("the other server does not list the new lesson: %q", l)
+		t.Errorf("search of lessons for parser at the other server: got %q, want one id", l)
 	}
 
 	ids, _ := there.list("")
 	for _, id := range ids {
 		if code, b := there.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
-			t.Errorf("got code %d, body %s, want status 204", code, b)
+			t.Errorf("DELETE of lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}
-	harness.Eventually(t, "both lessons to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+	harness.Eventually(t, "no lesson in the list of the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller is killed while a model judges: the next distiller continues after the last judged
-// session, so that at most four judgements are repeated. A second distiller does not start during
-// the first. On an embedded store the claim ends with the kill.
+// A distiller (precept distill) is killed while its judge is asked: the next distiller continues after the last judged
+// session, so that at most four questions are repeated. A second distiller does not start during the first. The lock of
+// the killed distiller ends with the process on an embedded store, and expires on Redis.
 func TestDistillerContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -120,7 +120,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			harness.Eventually(t, "half of the sessions to be judged", func() bool { return asked.Load() > sessions/2 })
+			harness.Eventually(t, "questions on more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
 			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
 				t.Errorf("a second distiller ended with %d, want 1: %s", code, output)
 			}
@@ -136,10 +136,11 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			var sum struct{ Read, Unchanged, Judged int }
 			out, output, code := harness.Verb(t, "", distil...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("got code %d, out %s, messages %s, want exit code 0 and no error", code, out, output)
+				t.Fatalf("the next distiller: got exit code %d, output %s, messages %s, want 0 and JSON", code, out, output)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
-				t.Errorf("the run did %+v with %d questions before the kill and %d in total, want each session once", sum, before, asked.Load())
+				t.Errorf("the next distiller: got %+v, want Read = %d and Judged = Read - Unchanged; %d questions before and %d after, want Judged after and at most %d in total",
+					sum, sessions, before, asked.Load()-before, sessions+4)
 			}
 		})
 	}
@@ -150,7 +151,7 @@ func expire(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("got the keys %v, want one", keys)
+		t.Fatalf("got the Redis keys %v with %q in the name, want one", keys, part)
 	}
 	name, _ := keys[0].(string)
 	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {

@@ -45,7 +45,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 		}
 	}
 	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
-		t.Errorf("got states %v, output %s, want at last %q, and %q before", states, out.String(), lesson.Active, lesson.Trial)
+		t.Errorf("states of the lesson: got %v, want %q and then %q at the end; output %s", states, lesson.Trial, lesson.Active, out.String())
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -53,7 +53,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts the demo of the circle, with files in dir. stop ends the process, and done receives the end.
+// playCircle starts precept demo --circle, with files in dir. stop interrupts the process, and done receives its error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -64,16 +64,16 @@ func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedB
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended, gone := make(chan error, 1), make(chan struct{})
+	result, exited := make(chan error, 1), make(chan struct{})
 	go func() {
-		ended <- cmd.Wait()
-		close(gone)
+		result <- cmd.Wait()
+		close(exited)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-gone
+		<-exited
 	})
-	return out, ended, func() { _ = cmd.Process.Signal(os.Interrupt) }
+	return out, result, func() { _ = cmd.Process.Signal(os.Interrupt) }
 }
 
 type circleRow struct {
@@ -85,7 +85,7 @@ type circleRow struct {
 	Verdicts  []string
 }
 
-// circleReport returns the report's rows by slug.
+// circleReport returns the rows of the report by slug. The rows of one slug are added up.
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
@@ -106,10 +106,10 @@ func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	}
 	rows := map[string]circleRow{}
 	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each presentation
-		all := rows[r.Slug]
-		all.Slug, all.Verdicts = r.Slug, append(all.Verdicts, r.Verdict)
-		all.Matched, all.Picked, all.NInjected = all.Matched+r.Matched, all.Picked+r.Picked, all.NInjected+r.NInjected
-		rows[r.Slug] = all
+		sum := rows[r.Slug]
+		sum.Slug, sum.Verdicts = r.Slug, append(sum.Verdicts, r.Verdict)
+		sum.Matched, sum.Picked, sum.NInjected = sum.Matched+r.Matched, sum.Picked+r.Picked, sum.NInjected+r.NInjected
+		rows[r.Slug] = sum
 	}
 	return rows
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// The whole cycle through the real proxy over HTTP: agents fail, the server's distiller proposes a lesson, the lesson
-// is approved over the admin listener, injected, measured and proven; a harmful lesson is detected, and a poisoned
-// lesson is refused.
+// The demo runs the whole cycle through a proxy over HTTP: agents fail, a lesson is proposed, injected, measured and
+// proven; a harmful lesson is detected, and a poisoned lesson reaches no model.
 func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -30,7 +29,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	text := out.String()
 	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
 	if login == nil {
-		t.Fatalf("got %q, want the address of the login", text)
+		t.Fatalf("the output of the demo has no login address: %q", text)
 	}
 	rep := circleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
@@ -41,19 +40,19 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is not in the report\n%s", slug, text)
 		}
-		found := false
+		expected := false
 		for _, v := range want {
-			found = found || slices.Contains(r.Verdicts, v)
+			expected = expected || slices.Contains(r.Verdicts, v)
 		}
-		if !found || r.NInjected == 0 {
-			t.Errorf("%s: got %+v, want found = true and NInjected other than 0", slug, r)
+		if !expected || r.NInjected == 0 {
+			t.Errorf("%s: got the verdicts %q and %d injected sessions, want one of the verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
 		t.Errorf("a harmful lesson was picked in %d of %d sessions, want at most half", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
-		t.Errorf("got %d lessons, want at most 3, and one shown to a model\n%s", len(rep), text)
+		t.Errorf("the report has %d lessons, want at most 3; want the output with \"reached a model as a lesson: 0.\":\n%s", len(rep), text)
 	}
 	stop()
 	if err := <-done; err != nil {

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// A run of very many sessions is kept, closed and counted as one unit.
+// A run of 1,500 sessions shares its coins and its feedback, and is counted as one unit after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const members = 1500
@@ -45,7 +45,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatalf(`got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
+		t.Fatalf(`feedback: got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.End
@@ -55,7 +55,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
-			t.Fatalf("a session got a coin of its own, want the coin of the run: %+v", c)
+			t.Fatalf("the exported coin %+v belongs to the run %q, want many", c, c.Run)
 		case c.Coin == "holdout":
 			picks++
 		case c.Arm == "":
@@ -63,10 +63,10 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if units != 1 || picks != len(given)+len(withheld) {
-		t.Errorf("got %d units, want 1; %d picks, want %d", units, picks, len(given)+len(withheld))
+		t.Errorf("export: got %d units, want 1; %d picks, want %d", units, picks, len(given)+len(withheld))
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatalf(`got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
+		t.Fatalf(`feedback: got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
 	}
-	ratedAs(t, p, dir, "many", members, 0.25) // all of them have closed
+	ratedAs(t, p, dir, "many", members, 0.25) // feedback after the close of all sessions
 }

@@ -245,7 +245,7 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 		}
 		for _, body := range bodies {
 			if status, answer := harness.Post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-				t.Fatalf(`got status %d, answer %q, want status 202 and answer with "joined"`, status, answer)
+				t.Fatalf(`feedback: got status %d, answer %q, want status 202 and answer with "joined"`, status, answer)
 			}
 		}
 	}
@@ -536,7 +536,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
-			t.Fatalf("got code %d, answer %q, want status 202 and answer with %q", code, answer, `"`+status+`"`)
+			t.Fatalf("feedback: got code %d, answer %q, want status 202 and answer with %q", code, answer, `"`+status+`"`)
 		}
 	}
 	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
@@ -590,7 +590,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
-			t.Fatalf("got code %d, answer %q, want status 202", code, answer)
+			t.Fatalf("feedback: got code %d, answer %q, want status 202", code, answer)
 		}
 		ratedAs(t, p, dir, run, 3, 1)
 	}

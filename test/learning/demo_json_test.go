@@ -30,11 +30,11 @@ func TestDemoPrintsItsResultAsJSON(t *testing.T) {
 		t.Fatalf("the demo printed invalid JSON: %v: %s", err, out)
 	}
 	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
-		t.Errorf("got %s\nwant 400 sessions, 8 lessons and three rates of success", out)
+		t.Errorf("demo --json: got %s\nwant 400 sessions, 8 lessons, success rates above 0 and best_possible above without_lessons", out)
 	}
 	for _, l := range got.Lessons {
 		if l.Name == "reproduce-before-fixing" && (l.True != 0.22 || l.Effect == nil || l.NInjected == 0 || l.Verdict == "") {
-			t.Errorf("got %+v, want the true effect 0.22 and a measured effect", l)
+			t.Errorf("lesson %s: got %+v, want the true effect 0.22, a measured effect, NInjected above 0 and a verdict", l.Name, l)
 		}
 	}
 }

@@ -19,16 +19,16 @@ import (
 )
 
 // recordInto runs precept record on a ledger.
-func recordInto(t *testing.T, file, what, rule string) {
+func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", file, "--intent-id", "INT-1", "--type", "test", "--file", what,
+	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", ledgerFile, "--intent-id", "INT-1", "--type", "test", "--file", sourceFile,
 		"--error", "the sum is wrong", "--cause", "off by one", "--resolution", "fixed", "--rule", rule).CombinedOutput()
 	if err != nil {
-		t.Fatalf("got error %v, out %s, want no error", err, out)
+		t.Fatalf("precept record: got error %v, want none; output %s", err, out)
 	}
 }
 
-// modelSees sends one request and reports whether the model sees a word.
+// modelSees sends one request and reports whether the request to the model contains the word.
 func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -38,8 +38,8 @@ func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about,
 	return strings.Contains(m.Asked[len(m.Asked)-1].Raw, word)
 }
 
-// A lesson that an agent recorded reaches only this agent, if the agent trusts its own lessons, and
-// needs approval otherwise.
+// With --ledger-trust own a recorded lesson reaches only its agent, without approval. With --ledger-trust quarantined
+// the lesson needs approval.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -60,7 +60,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		cart := func() bool { return modelSees(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
 		shop := func() bool { return modelSees(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
 		if trust == "own" {
-			harness.Eventually(t, "the agent's own lesson", cart)
+			harness.Eventually(t, "the agent's own lesson in a request", cart)
 		} else if proposed("test-the-empty-cart-*.md"); cart() {
 			t.Fatal("an unapproved lesson reached the agent")
 		}
@@ -74,18 +74,18 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		}
 		slug := proposed("close-the-shop-first-*.md")
 		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
-			t.Fatalf("got error %v, out %s, want no error", err, out)
+			t.Fatalf("precept lessons approve %s: got error %v, want none; output %s", slug, err, out)
 		}
-		harness.Eventually(t, "the approved lesson", shop)
+		harness.Eventually(t, "the approved lesson in a request", shop)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
-			t.Fatalf("the ledger changed: error %v", err)
+			t.Fatalf("the ledger after the approval: read error %v, want none and 2 rules:\n%s", err, b)
 		}
 	}
 }
 
-// A bank imports the proposals of a ledger as quarantined; an approved lesson matches the file and the error, for its
-// agent.
+// A bank stores the lessons of a ledger as quarantined, or as active if the agent is trusted. An active lesson matches
+// a mention of its file by its agent.
 func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
@@ -110,18 +110,18 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
 			if err != nil || r.Lesson.State.Fires() != own {
-				t.Fatalf("got own %v, error %v, Findings %+v, want no error and Lesson.State.Fires() = %v", own, err, r.Findings, own)
+				t.Fatalf("proposal with own %v: got error %v, state %q, findings %+v, want no error and State.Fires() = %v", own, err, r.Lesson.State, r.Findings, own)
 			}
 		}
 	}
 	book, problems, err := b.List(context.Background())
 	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatalf("got %d lessons, problems %+v, error %v, want 20 lessons, no problem and no error", book.Len(), problems, err)
+		t.Fatalf("bank: got %d lessons, problems %+v, error %v, want 20 lessons, no problem and no error", book.Len(), problems, err)
 	}
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf(`got %+v, want one entry in hits, hits[0].Lesson.Slug with the prefix "test-the-empty-list-" and book.Text(hits[0].Lesson).Lines(600) with "Test the empty list."`, hits)
+		t.Fatalf(`lessons for the two files: got %+v, want one entry in hits, hits[0].Lesson.Slug with the prefix "test-the-empty-list-" and book.Text(hits[0].Lesson).Lines(600) with "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {

@@ -11,7 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// The same refused curl causes a warning in the request to the model, except after a wait.
+// A command that fails twice causes a warning in the request to the model, except if the agent waits before the
+// repetition, or if the command polls.
 func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string
@@ -46,7 +47,7 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
 			agent.Send(false)
 			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
-				t.Errorf("%s, call %d: the request holds a warning: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
+				t.Errorf("%s, call %d: the request contains [LOOP DETECTED]: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
 			}
 		}
 	}

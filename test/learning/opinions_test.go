@@ -15,7 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// opinionated is a judge with the same opinion about every injected lesson, which proposes no lesson.
+// opinionated starts a judge that always has the opinion "ignored" on look-first and proposes no lesson. The judge also
+// has an opinion on a lesson that was never injected. opinionated returns the URL of the judge.
 func opinionated(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +54,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			sendTurn := func(name, words string) {
 				t.Helper()
 				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+words+`]}`); status != http.StatusOK {
-					t.Fatalf("got status %d, answer %s, want status 200", status, answer)
+					t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
 				}
 			}
 			const first = `{"role":"user","content":"build the targets"}`
@@ -66,13 +67,13 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				out, complaints, code := harness.Verb(t, "", judge...)
 				var sum struct{ Judged int }
 				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-					t.Fatalf("got code %d, out %s, complaints %s, want exit code 0 and no error", code, out, complaints)
+					t.Fatalf("precept distill: got exit code %d, output %s, messages %s, want 0 and JSON", code, out, complaints)
 				}
 				judged += sum.Judged
 			}
 			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
 			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`) {
-				t.Errorf("got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
+				t.Errorf("/api/report: got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
 			}
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
@@ -80,18 +81,18 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
-				t.Fatalf("got code %d, out %s, complaints %s, want exit code 0, no error and one entry in Lessons", code, out, complaints)
+				t.Fatalf("precept report: got exit code %d, output %s, messages %s, want 0 and JSON with one entry in Lessons", code, out, complaints)
 			}
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
-				t.Errorf("got %+v, want o not nil and *o = %+v", o, (report.Opinions{Ignored: 2}))
+				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
 			if code != 0 || !strings.Contains(output, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
-				t.Errorf(`got exit code %d, output %s, want 0 and the output with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
+				t.Errorf(`lessons show: got exit code %d, output %s, want 0 and the output with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
 			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {
-				t.Errorf(`got %q, want a text without "opinion"`, output)
+				t.Errorf(`lessons show after an edit of the lesson: got %q, want a text without "opinion"`, output)
 			}
 		})
 	}

@@ -76,18 +76,18 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	for _, x := range row.Outcomes {
 		found[x.Name] = x
 	}
-	again := found["recurrence"]
-	if again.Verdict != report.Prevents || again.NInjected+again.NWithheld != sessions || again.Effect == nil || *again.Lo > -0.6 || *again.Hi < -0.6 {
-		t.Errorf("the error recurs in one of five sessions with the lesson and in four of five without: %+v", again)
+	recurrence := found["recurrence"]
+	if recurrence.Verdict != report.Prevents || recurrence.NInjected+recurrence.NWithheld != sessions || recurrence.Effect == nil || *recurrence.Lo > -0.6 || *recurrence.Hi < -0.6 {
+		t.Errorf("recurrence: got %+v, want the verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
 	}
 	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
-		t.Errorf("the verdict of %d rewards is %q, want none of the holdout", row.Rewarded, row.Verdict)
+		t.Errorf("got %d rewarded sessions and the verdict %q, want 1 to %d and %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
-	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != again.NInjected || found["turns"].Verdict.Direction() > 0 {
-		t.Errorf("got errors %+v, tokens %+v, turns %+v, want fewer errors proven", x, found["tokens"], found["turns"])
+	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != recurrence.NInjected || found["turns"].Verdict.Direction() > 0 {
+		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want errors proven fewer, tokens of %d injected sessions, turns not proven more", x, found["tokens"], found["turns"], recurrence.NInjected)
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("got the outcomes %s, error %v, want none called helps", data, err)
+		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with helps and no error", data, err)
 	}
 }
 
@@ -103,14 +103,14 @@ func deploy(t *testing.T, data string, n int) {
 			t.Error(err)
 		}
 		status, answer := harness.Post(t, data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, string(body))
-		var of struct {
+		var completion struct {
 			Choices []struct{ Message struct{ Content string } }
 		}
-		if err := json.Unmarshal([]byte(answer), &of); err != nil || status != http.StatusOK || len(of.Choices) != 1 {
-			t.Errorf("got status %d, answer %s, error %v, want no error, status 200 and one entry in Choices", status, answer, err)
+		if err := json.Unmarshal([]byte(answer), &completion); err != nil || status != http.StatusOK || len(completion.Choices) != 1 {
+			t.Errorf("chat request: got status %d, answer %s, error %v, want 200 and one entry in Choices", status, answer, err)
 			return ""
 		}
-		return of.Choices[0].Message.Content
+		return completion.Choices[0].Message.Content
 	}
 	run := func(step int, out string) string {
 		id := fmt.Sprintf("call-%d-%d", n, step)

@@ -15,7 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel is a model that refuses requests with a block.
+// startRefusingModel starts a model that refuses a request with lessons and the words "please refuse", and returns its
+// URL.
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,8 +33,8 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// Refusals, lost blocks and skipped blocks occur in treated sessions only. These sessions stay in the experiment with
-// arm and reward, and refusals are reported by arm: in any store, and after a restart.
+// A treated session stays in the experiment with arm and reward if the model refuses the lessons, if a compaction
+// removes the lessons, or if the client forbids insertions. Refusals are reported by arm, also after a restart.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -61,7 +62,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Helper()
 				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
 				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
-					t.Fatalf("got status %d, body %s, want status 200 and no error", status, body)
+					t.Fatalf("/api/report: got status %d, body %s, want 200 and a JSON body", status, body)
 				}
 			}
 			p.Eventually("all sessions to be counted", func() bool {
@@ -73,10 +74,11 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			read()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
-				t.Errorf("not all of them count: %+v", row)
+				t.Errorf("got the row %+v, want Rewarded = Picked = %d treated sessions, injected and withheld sessions, and SRM.OK", row, r.Global.NTreated)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
-				t.Errorf("%d refused sessions with the lesson, want some; %d without, want 0; row %+v, in total %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
+				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; %d without, want 0; treated %d, want as with the lesson; control %d, want 0",
+					row.RefusedWith, row.NInjected-1, row.RefusedWithout, r.Global.RefusedTreated, r.Global.RefusedControl)
 			}
 			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
 				t.Error("the dashboard does not show the refusals")
@@ -85,7 +87,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// playRefusals plays one session: every third session is refused, every third loses its block in a
+// playRefusals plays one session: every third session is refused, every third loses its lessons in a
 // compaction, and every third has a turn whose client forbids insertions.
 func playRefusals(t *testing.T, data string, n int) {
 	t.Helper()
@@ -97,7 +99,7 @@ func playRefusals(t *testing.T, data string, n int) {
 	turn := func(messages string, header http.Header) {
 		t.Helper()
 		if status, answer := harness.Post(t, data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
-			t.Fatalf("got status %d, answer %s, want status 200", status, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
 		}
 	}
 	first := fmt.Sprintf(`{"role":"user","content":%q}`, words)
@@ -111,6 +113,6 @@ func playRefusals(t *testing.T, data string, n int) {
 		turn(first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`, off)
 	}
 	if status, answer := harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-		t.Fatalf("got status %d, answer %s, want status 202", status, answer)
+		t.Fatalf("feedback: got status %d, answer %s, want status 202", status, answer)
 	}
 }

@@ -25,7 +25,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 		with, _ := strconv.Atoi(r[3])
 		without, _ := strconv.Atoi(r[4])
 		if with < 20 || without < 20 || with+without < 93 {
-			t.Errorf("%s has %d sessions with the section and %d without; want 93 or more in all", r[1], with, without)
+			t.Errorf("%s has %d sessions with the section and %d without, want at least 20 of each and 93 together", r[1], with, without)
 		}
 		if r[2] != "+0.0" {
 			signs[r[2][0]]++
@@ -35,6 +35,6 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 		}
 	}
 	if signs['+'] != 3 || signs['-'] != 2 {
-		t.Errorf("%d sections help and %d harm in truth; want 3 and 2:\n%s", signs['+'], signs['-'], out)
+		t.Errorf("%d sections have a true effect above 0 and %d below, want 3 and 2:\n%s", signs['+'], signs['-'], out)
 	}
 }

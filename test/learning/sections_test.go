@@ -16,11 +16,11 @@ func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 		"--advice", "Read the page id again.", "--counter-example", "A page without ids.")
 	const want = "\n# Pin the page before clicking.\n\n## When this applies\n\nA page jumps.\n\n## What to do (or avoid)\n\nRead the page id again.\n\n## Counter-example\n\nA page without ids.\n"
 	if text, err := os.ReadFile(filepath.Join(dir, "pin-the-page.md")); err != nil || !strings.HasSuffix(string(text), "---\n"+want) {
-		t.Errorf("got error %v, text %s, want no error and string(text) with the suffix \"---\\n\" + want", err, text)
+		t.Errorf("the new lesson: got error %v, text %s, want no error and the suffix %q", err, text, "---\n"+want)
 	}
 	harness.MustVerb(t, "lessons", "new", "see-the-log", "--lessons", dir, "--keyword", "build fails", "--advice", "Read the log.")
 	if text, err := os.ReadFile(filepath.Join(dir, "see-the-log.md")); err != nil || strings.Contains(string(text), "Counter-example") {
-		t.Errorf(`got error %v, text %s, want no error and string(text) without "Counter-example"`, err, text)
+		t.Errorf(`the lesson without a counter-example: got error %v, text %s, want no error and no "Counter-example"`, err, text)
 	}
 
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:1/v1", "--lessons", dir)
@@ -28,9 +28,9 @@ func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 	l := agent.create("the build\nfails", "Clear the cache.\n\n## Why\n\nThe cache is stale.")
 	text, err := os.ReadFile(filepath.Join(dir, "api", l.ID+".md"))
 	if err != nil || !strings.Contains(string(text), "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n") {
-		t.Errorf("got error %v, text %s, want no error and string(text) with \"\\n# the build fails\\n\\n## When this applies\\n\\nAn agent's own lesson: the build fails\\n\\n## What to do (or avoid)\\n\\nClear the cache.\\n\"", err, text)
+		t.Errorf("the file of the agent's lesson: got error %v, text %s, want no error and a text with \"\\n# the build fails\\n\\n## When this applies\\n\\nAn agent's own lesson: the build fails\\n\\n## What to do (or avoid)\\n\\nClear the cache.\\n\"", err, text)
 	}
 	if _, body := agent.do("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
-		t.Errorf("the text of the agent is %s, want it unchanged", body)
+		t.Errorf("/v1/lessons returns %s, want the lesson_text of the agent unchanged", body)
 	}
 }

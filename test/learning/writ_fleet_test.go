@@ -10,9 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// A conversation alternates between two servers: the answer to a writ is in the very next turn, once, and earlier
-// answers keep their place byte for byte. The servers count encounters of a lesson together, and the count survives
-// their restart.
+// A conversation alternates between two servers: the answer to a writ (a command in a reply) is in the next turn, once,
+// and earlier turns stay the same byte for byte. The servers share the hit count of a lesson, also after a restart.
 func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
@@ -48,8 +47,8 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		a.Assistant(replies[n])
 	}
 
-	owns := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
-	harness.Eventually(t, "the active lesson at both servers", func() bool {
+	lessonsAt := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
+	harness.Eventually(t, "the lesson on cache number 3 in requests of both servers", func() bool {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
@@ -60,11 +59,11 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		}
 		return true
 	})
-	count := func(base string) (n int) {
-		_, body := owns(base).do("GET", "?q=number+3", nil)
+	hitCount := func(base string) (n int) {
+		_, body := lessonsAt(base).do("GET", "?q=number+3", nil)
 		var page struct{ Lessons []lessonAnswer }
 		if json.Unmarshal(body, &page) != nil || len(page.Lessons) != 1 {
-			t.Fatalf("got %s, want no error and one entry in Lessons", body)
+			t.Fatalf("search of lessons for number 3: got %s, want JSON with one entry in Lessons", body)
 		}
 		return page.Lessons[0].HitCount
 	}
@@ -75,16 +74,16 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 			b.Send(true)
 		}
 	}
-	harness.Eventually(t, "equal counts at both servers", func() bool {
-		one, two := count(servers[0].Data), count(servers[1].Data)
+	harness.Eventually(t, "equal hit counts of at least 22 at both servers", func() bool {
+		one, two := hitCount(servers[0].Data), hitCount(servers[1].Data)
 		return one == two && one >= 22
 	})
-	before := count(servers[0].Data)
+	before := hitCount(servers[0].Data)
 	for _, s := range servers {
 		s.Stop()
 	}
 	again := harness.Start(t, t.TempDir(), shared...)
-	if n := count(again.Data); n != before {
-		t.Errorf("got %d lessons after a restart, want %d", n, before)
+	if n := hitCount(again.Data); n != before {
+		t.Errorf("hit count of the lesson after a restart: got %d, want %d", n, before)
 	}
 }

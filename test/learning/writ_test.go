@@ -342,7 +342,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 						task := fmt.Sprintf("task-%02d", i)
 						header := http.Header{"Precept-Session": {task}, "Precept-Agent": {fmt.Sprint("agent-", i%12)}}
 						if code, body := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+list(task)+`]}`); code != http.StatusOK {
-							t.Errorf("got code %d, body %s, want status 200", code, body)
+							t.Errorf("chat request: got code %d, body %s, want status 200", code, body)
 						}
 					})
 				}
