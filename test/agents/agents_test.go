@@ -25,8 +25,7 @@ func faultScript() []harness.Step {
 	return []harness.Step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
 }
 
-// agentFaults returns faults for the first request, the second, the third, and the last: refused,
-// failed, truncated, ended without an end marker.
+// agentFaults returns four faults of the model: a 429, a 500, a truncated stream, and a stream without an end marker.
 func agentFaults() []harness.Fault {
 	return []harness.Fault{
 		{Name: "429", At: 1, Times: 1, Status: 429},
@@ -61,13 +60,13 @@ func TestAgents(t *testing.T) {
 				r.measure(t, &a)
 			}
 			r.measureRules(t, &a)
-			fmt.Println(r.line()) // a run takes hours: the finished rows must not be lost with the rest
+			fmt.Println(r.line()) // a run takes hours: an abort must not lose the finished rows
 		})
 	}
 	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
 }
 
-// measure runs an agent for all columns of its row.
+// measure fills the columns of the row except those of rules files.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newBoxed(t, a, harness.NewModel(t, agentScript()))
@@ -176,11 +175,11 @@ type boxed struct {
 	box   *box
 	model *harness.Model
 	tap   *tap
-	// interrupt gets a value when a person is to press ^C
+	// A value in interrupt makes call send ^C to the agent.
 	interrupt <-chan struct{}
 	codes     []int
 	outs      []string
-	ends      []int // how many requests had reached the model at the end of each call
+	ends      []int // number of requests that had reached the model at the end of each call
 }
 
 // newBoxed returns an agent without precept, until proxied is called.
@@ -248,7 +247,7 @@ func (tr *boxed) mains() []harness.ModelRequest {
 	return slices.DeleteFunc(tr.all(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
-// calls returns the main requests of each command.
+// calls returns the main requests of each call of ask.
 func (tr *boxed) calls() (out [][]harness.ModelRequest) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {

@@ -55,7 +55,7 @@ func newBox(t *testing.T, base string) *box {
 	return b
 }
 
-// agentsHome returns the directory of tools/agents.sh.
+// agentsHome returns the directory into which tools/agents.sh installs the agents.
 func agentsHome(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("AGENTS_HOME"); dir != "" {
@@ -101,24 +101,24 @@ func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out stri
 	began := time.Now()
 	err := c.Start()
 	if err == nil {
-		over := make(chan struct{})
+		exited := make(chan struct{})
 		go func() {
 			select {
 			case <-interrupt:
 				time.Sleep(harness.WaitFor) // the earlier requests are read first
 				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
-			case <-over:
+			case <-exited:
 			}
 		}()
 		err = c.Wait()
-		close(over)
+		close(exited)
 	}
 	if c.Process != nil {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.t.Fatalf("%s is not here; tools/agents.sh installs it", argv[0])
+		b.t.Fatalf("%s is not installed; run tools/agents.sh", argv[0])
 	case ctx.Err() != nil:
 		b.t.Errorf("%s did not end within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
 	case c.ProcessState == nil:

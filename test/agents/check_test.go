@@ -20,16 +20,16 @@ const (
 
 // outcome compares exit codes and numbers of requests of a direct run and a run through precept.
 func (r *row) outcome(direct, through *boxed) {
-	r.set("exit", "", faultless(
+	r.set("exit", "", nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
-	var control row // tests the checks themselves: a run without precept must fail them
+	var control row // tests the checks: a run without precept must fail the checks of blocks
 	control.blocks(direct)
 	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
 	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
-	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), faultless(
+	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		unless(len(d) > 0 && d[0] >= 5, "only %v main requests; the agent does not run the script", d),
 		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
@@ -51,7 +51,7 @@ func (tr *boxed) listSent(a *harness.ModelRequest) []any {
 	return sent.List()
 }
 
-// lists checks that each request begins with the list of the request before.
+// lists checks that each request begins with the list of the previous request, if this holds for the agent's own list.
 func (r *row) lists(tr *boxed) {
 	if tr.agent.delta {
 		r.none("prefix")
@@ -72,7 +72,7 @@ func (r *row) lists(tr *boxed) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
 }
 
-// blocks counts the inserted blocks, and removes them.
+// blocks checks the number and the text of the inserted blocks, and that the other bytes are those of the agent.
 func (r *row) blocks(tr *boxed) {
 	mains := tr.mains()
 	var lesson, loop, altered []string
@@ -88,22 +88,22 @@ func (r *row) blocks(tr *boxed) {
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
-			loop = append(loop, unless(warning == "" || warning == text, "request %d words the warning otherwise: %q, before %q", i, text, warning))
+			loop = append(loop, unless(warning == "" || warning == text, "request %d has the warning %q, want %q as before", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, unless(withoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
+		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
 	}
 	if tr.agent.delta {
 		lesson = append(lesson, unless(lessons == 1, "%d blocks in all requests together", lessons))
 		loop = append(loop, unless(loops == 1, "%d warnings in all requests together", loops))
 	}
-	r.set("lesson", "", faultless(lesson...)...)
-	r.set("loop", "", faultless(loop...)...)
-	r.set("bytes", "", faultless(altered...)...)
+	r.set("lesson", "", nonEmpty(lesson...)...)
+	r.set("loop", "", nonEmpty(loop...)...)
+	r.set("bytes", "", nonEmpty(altered...)...)
 }
 
-// withoutBlocks reports whether got is sent with inserted blocks of precept.
-func withoutBlocks(got, sent string) bool {
+// equalWithoutBlocks reports whether got without inserted blocks of precept is equal to sent.
+func equalWithoutBlocks(got, sent string) bool {
 	const sure = 200 // equal bytes after a block by which the end of the block is found
 	for {
 		n := 0
@@ -138,7 +138,7 @@ func (r *row) sideRequests(tr *boxed) {
 		r.none("side")
 		return
 	}
-	r.set("side", fmt.Sprintf("ok %d", n), faultless(faults...)...)
+	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(faults...)...)
 }
 
 // sessions checks that all main requests belong to one session.
@@ -148,14 +148,14 @@ func (r *row) sessions(tr *boxed) {
 		names = append(names, tr.tap.of(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", faultless(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
+	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
 }
 
 // newSession checks a call with a new conversation in the same home.
 func (r *row) newSession(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
-		return // the row already reports the missing request
+		return // another column reports the missing request
 	}
 	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
 	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
@@ -170,7 +170,7 @@ func (r *row) newSession(tr *boxed) {
 		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d blocks", i, n))
 	}
 	faults = append(faults, unless(lessons > 0, "no block"))
-	r.set("new", "", faultless(faults...)...)
+	r.set("new", "", nonEmpty(faults...)...)
 }
 
 // restart checks the last call, which resumed the conversation through a restarted precept.
@@ -181,7 +181,7 @@ func (r *row) restart(tr *boxed) {
 		return
 	}
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
-	r.set("restart", "", faultless(
+	r.set("restart", "", nonEmpty(
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
 		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
 		unless(strings.Count(after.Raw, taskSlug) == 1, "%d blocks in %s", strings.Count(after.Raw, taskSlug), after.Raw),
@@ -214,7 +214,7 @@ func (r *row) parallel(trials ...*boxed) {
 		}
 	}
 	faults = append(faults, unless(len(sessions) == len(trials), "%d agents end in the sessions %v", len(trials), sessions))
-	r.set("parallel", "", faultless(faults...)...)
+	r.set("parallel", "", nonEmpty(faults...)...)
 }
 
 // onError counts the blocks of the lesson that matches the first tool error.
@@ -236,7 +236,7 @@ func (r *row) onError(tr *boxed) {
 		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds %d blocks, not %d", i, n, want))
 	}
 	faults = append(faults, unless(all > 0, "no block"), unless(!tr.agent.delta || all == 1, "%d blocks in all requests together", all))
-	r.set("error", "", faultless(faults...)...)
+	r.set("error", "", nonEmpty(faults...)...)
 }
 
 // interrupt checks a conversation after an interrupt during a reply.
@@ -265,7 +265,7 @@ func (r *row) interrupt(tr *boxed, left time.Time) {
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
 		faults = append(faults, x.cells[c].fault)
 	}
-	r.set("interrupt", "", faultless(faults...)...)
+	r.set("interrupt", "", nonEmpty(faults...)...)
 }
 
 // compaction checks a conversation after the agent replaced the history by a summary.
@@ -288,12 +288,12 @@ func (r *row) compaction(direct, through *boxed) {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
 			unless(n <= 1, "request %d holds %d blocks", i, n),
-			unless(withoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
+			unless(equalWithoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
 	}
-	r.set("compact", "", faultless(faults...)...)
+	r.set("compact", "", nonEmpty(faults...)...)
 }
 
-// refused checks a conversation after a refusal of the first block.
+// refused checks a conversation whose model refuses requests with blocks.
 func (r *row) refused(tr *boxed, counted int) {
 	mains := tr.mains()
 	withBlocks := 0
@@ -303,12 +303,12 @@ func (r *row) refused(tr *boxed, counted int) {
 		}
 	}
 	seen := tr.tap.answers("POST", 400)
-	r.set("refused", "", faultless(
+	r.set("refused", "", nonEmpty(
 		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
 		unless(len(mains) >= 4, "only %d main requests", len(mains)),
 		unless(withBlocks == 1, "%d requests with a block, not one", withBlocks),
 		unless(seen == 0, "the agent saw %d refusals", seen),
-		unless(counted == 1, "precept counted %d", counted))...)
+		unless(counted == 1, "precept counted %d refused requests, want 1", counted))...)
 }
 
 // shortened reports whether the agent replaced its history.
@@ -324,20 +324,20 @@ func (tr *boxed) shortened() bool {
 
 // retries checks the requests of the agent after each fault.
 func (r *row) retries(direct, through *boxed) {
-	same := faultless(
+	same := nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(len(direct.mains()) == len(through.mains()), "%d main requests directly, %d through precept", len(direct.mains()), len(through.mains())))
 	for _, f := range agentFaults() {
 		d, p := direct.repeat(f.Name), through.repeat(f.Name)
 		if f.Nothing {
-			r.set(f.Name, p.what, append(same, faultless(unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what))...)...)
+			r.set(f.Name, p.what, append(same, nonEmpty(unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what))...)...)
 			continue
 		}
 		if d.what != repeated && d.what == p.what {
 			r.set(f.Name, p.what)
 			continue
 		}
-		r.set(f.Name, "", faultless(
+		r.set(f.Name, "", nonEmpty(
 			unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what),
 			unless(p.what != repeated || p.list, "the repeated list differs"),
 			unless(p.what != repeated || p.session, "the repeated request belongs to another session"),
@@ -348,17 +348,19 @@ func (r *row) retries(direct, through *boxed) {
 // Reactions of agents to a fault.
 const (
 	unseen   = "-"     // the run ended before the fault
-	gaveUp   = "stops" // no request follows
+	stopped  = "stops" // no request follows
 	repeated = "again" // the same list follows
-	wentOn   = "on"    // a request with another list follows
+	changed  = "on"    // a request with another list follows
 )
 
+// repetition is the reaction of an agent to a fault. For a repeated request list and session report whether list and
+// session are equal, and block whether the request has one lesson.
 type repetition struct {
 	what                 string
 	list, session, block bool
 }
 
-// repeat finds the request with a fault and the next main request.
+// repeat returns the reaction of the agent to a fault: compares the request with the fault and the next main request.
 func (tr *boxed) repeat(name string) repetition {
 	mains := tr.mains()
 	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
@@ -366,12 +368,12 @@ func (tr *boxed) repeat(name string) repetition {
 		return repetition{what: unseen}
 	}
 	if at+1 == len(mains) {
-		return repetition{what: gaveUp}
+		return repetition{what: stopped}
 	}
 	hit, next := &mains[at], &mains[at+1]
 	before, after := tr.listSent(hit), tr.listSent(next)
 	if len(before) != len(after) || !extends(before, after) {
-		return repetition{what: wentOn}
+		return repetition{what: changed}
 	}
 	return repetition{
 		what: repeated, list: len(hit.List()) == len(next.List()) && extends(hit.List(), next.List()),

@@ -42,7 +42,8 @@ func loopScript() []harness.Step {
 	}
 }
 
-// wanted skips the test without a client of the end-to-end tests; under CI, a missing client is a failure.
+// wanted returns the absolute path of an installed program, and skips the test if the program is missing. Under CI a
+// missing program is a failure.
 func wanted(t *testing.T, path, how string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -54,9 +55,9 @@ func wanted(t *testing.T, path, how string) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("got %v, want the agent installed under CI: %s", err, how)
+			t.Fatalf("%s: got error %v, want the program installed under CI: %s", path, err, how)
 		}
-		t.Skipf("%s is not here; %s", path, how)
+		t.Skipf("%s is not installed; %s", path, how)
 	}
 	return path
 }
@@ -69,8 +70,8 @@ type ran struct {
 	all   []harness.ModelRequest
 }
 
-// run1 runs a client against base (without /v1) and reports.
-func run1(t *testing.T, m *harness.Model, base string, argv []string, env ...string) ran {
+// runClient runs a client against base (without /v1) and returns the result.
+func runClient(t *testing.T, m *harness.Model, base string, argv []string, env ...string) ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -103,7 +104,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
-			t.Errorf("request %d is not an extension of the one before:\n%s\n%s", i, through.mains[i-1].Raw, through.mains[i].Raw)
+			t.Errorf("request %d does not begin with the list of request %d:\n%s\n%s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
 		}
 	}
 	last := through.mains[len(through.mains)-1].Raw
@@ -193,9 +194,9 @@ func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
 			t.Parallel() // most of the time is the start of an interpreter
 			argv, env := client(t, c.needs, c.program, c.mode)
 			m := harness.NewModel(t, loopScript())
-			direct := run1(t, m, m.URL, argv, env)
+			direct := runClient(t, m, m.URL, argv, env)
 			p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
-			through := run1(t, m, p.Data, argv, env)
+			through := runClient(t, m, p.Data, argv, env)
 			compare(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
 				t.Errorf("the client printed %q, want the words of the upstream", through.out)
@@ -220,18 +221,18 @@ func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 				argv, env := client(t, c.needs, c.program, c.mode)
 				m := harness.NewModel(t, loopScript(), f)
 				p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
-				res := run1(t, m, p.Data, argv, env)
+				res := runClient(t, m, p.Data, argv, env)
 				if f.Cut {
 					if res.code != 1 || len(res.mains) != 2 {
-						t.Fatalf("got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mains), res.out)
+						t.Fatalf("client with a truncated stream: got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mains), res.out)
 					}
 					return
 				}
 				if res.code != 0 || len(res.mains) != 6 {
-					t.Fatalf("got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mains), res.out)
+					t.Fatalf("client with one retry: got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mains), res.out)
 				}
 				if first, again := res.mains[f.At-1].Raw, res.mains[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
-					t.Errorf("the retry differs, or has no block:\n%s\n%s", first, again)
+					t.Errorf("the request with the fault has %d lessons, want 1; the retry must be equal to the request:\n%s\n%s", strings.Count(first, taskSlug), first, again)
 				}
 			})
 		}

@@ -42,13 +42,13 @@ func python(t *testing.T, dir, program string, args ...string) string {
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("got error %v, want none: %s", err, out)
+		t.Fatalf("python program: got error %v, want none: %s", err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// imported imports n conversations of a tenant.
-func imported(t *testing.T, store []string, tenant string, n int) {
+// importConversations imports n conversations of a tenant.
+func importConversations(t *testing.T, store []string, tenant string, n int) {
 	t.Helper()
 	var lines strings.Builder
 	for i := range n {
@@ -70,8 +70,8 @@ func imported(t *testing.T, store []string, tenant string, n int) {
 const count = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-// DuckDB and pandas read the lake of an embedded store and of Redis. Runs of the command that follow each
-// other write each sample once, and the recipes of the documentation run.
+// DuckDB and pandas read the lake of an embedded store and of Redis. Repeated exports write each sample once, and the
+// recipes of docs/SAMPLES.md run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	wanted(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
@@ -84,12 +84,12 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 			}
 			export := append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", filepath.Join(dir, "lake")}, store...)
 			for _, tenant := range []string{"default", "a/b ü"} {
-				imported(t, store, tenant, 4)
+				importConversations(t, store, tenant, 4)
 				harness.MustVerb(t, export...)
 				harness.MustVerb(t, export...)
 			}
 			if got, want := python(t, dir, count), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
-				t.Errorf("got %s, want %s", got, want)
+				t.Errorf("rows, samples, tenants and dates in DuckDB; rows and tenants in pandas: got %s, want %s", got, want)
 			}
 			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
 			python(t, dir, run, recipe(t, "**Fine-tuning.**"))
@@ -104,13 +104,13 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := strings.Count(string(lines), "\n"); n != 4 || len(first.Messages) != 2 || first.Messages[1].Content != "answer" {
-				t.Errorf("got %d lines and %v, want 4 good conversations", n, first)
+				t.Errorf("chat.jsonl: got %d lines and the first line %v, want 4 lines and two messages with the reply \"answer\"", n, first)
 			}
 			for range 2 { // a load may be repeated
 				python(t, dir, run, recipe(t, "**Warehouse.**"))
 			}
 			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
-				t.Errorf("got %s samples in the warehouse, want 8", got)
+				t.Errorf("rows and samples in the warehouse: got %s, want (8, 8)", got)
 			}
 		})
 	}
@@ -157,20 +157,20 @@ for prefix in sys.argv[2:]:
 	return python(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
 }
 
-// A bucket of an S3-compatible server has the same files. A missing bucket is an error with a remedy, and so is
-// the lake of another store.
+// A lake in a bucket of an S3-compatible server has each sample once. A missing bucket and the lake of another store
+// are errors.
 func TestLakeInABucketOfS3(t *testing.T) {
 	endpoint := startS3(t)
 	dir := t.TempDir()
 	store := []string{"--data-dir", filepath.Join(dir, "data")}
-	imported(t, store, "default", 3)
+	importConversations(t, store, "default", 3)
 	export := func(output string, more ...string) []string {
 		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, more...)
 	}
 	refused := func(want string, args []string) {
 		t.Helper()
 		if _, complaints, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(complaints, want) {
-			t.Errorf("got exit code %d and %q, want 1 and %q", code, complaints, want)
+			t.Errorf("export: got exit code %d and %q, want 1 and %q", code, complaints, want)
 		}
 	}
 	refused("create the bucket, or correct --output", export("s3://none/lake", store...))
@@ -178,15 +178,15 @@ func TestLakeInABucketOfS3(t *testing.T) {
 		harness.MustVerb(t, export("s3://bucket/lake", store...)...)
 	}
 	other := []string{"--data-dir", filepath.Join(dir, "other")}
-	imported(t, other, "default", 3)
+	importConversations(t, other, "default", 3)
 	refused("belongs to another store", export("s3://bucket/lake", other...))
 	if got := samplesInBucket(t, endpoint, "lake"); got != "3 3" {
-		t.Errorf("got %s samples in the bucket, want 3 3", got)
+		t.Errorf("rows and samples in the bucket: got %s, want 3 3", got)
 	}
 }
 
-// A process whose request is delayed, before each of its writes to S3, meets a successor that writes the same
-// store. The bucket has each sample once, and the first process says so.
+// While one write of an export to S3 is delayed, a second process exports the same store. This is repeated for each
+// write. The bucket has each sample once, and the first process ends with an error.
 func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)
@@ -195,8 +195,8 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 	}
 	dir := t.TempDir()
 	store := []string{"--store-url", filepath.Join(dir, "store.db")}
-	imported(t, append(store, "--data-dir", filepath.Join(dir, "0")), "default", 2)
-	imported(t, append(store, "--data-dir", filepath.Join(dir, "0")), "Acme", 2)
+	importConversations(t, append(store, "--data-dir", filepath.Join(dir, "0")), "default", 2)
+	importConversations(t, append(store, "--data-dir", filepath.Join(dir, "0")), "Acme", 2)
 	var prefixes []string
 	for writes := int64(1); ; writes++ {
 		prefix := fmt.Sprint("delayed-", writes)
@@ -211,7 +211,7 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 			if r.Method == http.MethodPut && left.Add(-1) == 0 {
 				delayed = true
 				if complaints, code := export(endpoint, "2"); code != 0 {
-					t.Errorf("got exit code %d of the successor, want 0: %s", code, complaints)
+					t.Errorf("successor of write %d: got exit code %d, want 0: %s", writes, code, complaints)
 				}
 			}
 			forward.ServeHTTP(w, r)
@@ -220,18 +220,18 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 		slow.Close()
 		if !delayed {
 			if writes < 5 || code != 0 {
-				t.Errorf("got %d writes and exit code %d, want at least 4 writes and 0: %s", writes, code, complaints)
+				t.Errorf("undelayed process: got %d writes and exit code %d, want at least 4 writes and 0: %s", writes-1, code, complaints)
 			}
 			break
 		}
 		prefixes = append(prefixes, prefix)
 		if code != 1 || !strings.Contains(complaints, "another process has taken over") {
-			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and the name of the cause", writes, code, complaints)
+			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and: another process has taken over", writes, code, complaints)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {
 		if got != "4 4" {
-			t.Errorf("write %d was delayed: got %s samples, want 4 4", i+1, got)
+			t.Errorf("write %d was delayed: rows and samples: got %s, want 4 4", i+1, got)
 		}
 	}
 }

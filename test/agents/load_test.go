@@ -80,8 +80,8 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
 			t.Errorf("session %s, step %d: got the lesson %d times, want once", name, r.Step, n)
 		}
-		if !withoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
-			t.Errorf("session %s: step %d differs from the agent's message", name, r.Step)
+		if !equalWithoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
+			t.Errorf("session %s: the request of step %d differs from the agent's request beyond the inserted blocks", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {
 			loops[name] = true
@@ -96,7 +96,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
-			t.Errorf("the conversation of %s is session %s, want %s", mark, name, was)
+			t.Errorf("conversation %s: got the session %s, want %s as in its earlier requests", mark, name, was)
 		}
 		owner[mark] = name
 	}
@@ -105,10 +105,10 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	}
 	slices.Sort(names)
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
-		t.Errorf("%d conversations are %d sessions, %d with a first request; want %d each", len(owner), n, len(first), crowd)
+		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
 	}
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
-		t.Errorf("%d conversations were warned of their loop, want %d", len(loops), want)
+		t.Errorf("got %d sessions with a loop warning, want %d", len(loops), want)
 	}
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }

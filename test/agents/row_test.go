@@ -16,7 +16,7 @@ type row struct {
 type cell struct {
 	note  string // "" for a plain yes
 	fault string // fault; "" for a pass
-	empty bool   // the question cannot be put to this agent
+	empty bool   // the column does not apply to this agent
 }
 
 // columns returns the columns of the matrix.
@@ -117,8 +117,8 @@ func (r *row) line() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// faultless takes the empty sentences out.
-func faultless(faults ...string) []string {
+// nonEmpty returns the faults that are not empty.
+func nonEmpty(faults ...string) []string {
 	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
 }
 

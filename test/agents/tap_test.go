@@ -65,7 +65,7 @@ func newTap(t *testing.T, target string) *tap {
 	return tp
 }
 
-// redirect makes another address the tap's target.
+// redirect sets the address to which the tap forwards requests.
 func (tp *tap) redirect(t *testing.T, target string) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -119,7 +119,7 @@ func (tp *tap) of(a *harness.ModelRequest) sent {
 	return tp.sent[n]
 }
 
-// answers counts the requests with a method and a response status.
+// answers returns the number of requests with a method and a response status.
 func (tp *tap) answers(method string, status int) (n int) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// grower is one of many conversations with the same first words: the list, and the sessions of the requests.
+// grower is one of many conversations with the same first words. names counts the requests of each session.
 type grower struct {
 	t     *testing.T
 	who   string
@@ -62,7 +62,7 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// manyAnswers is a model that returns the requested number of choices, each with different calls.
+// manyAnswers starts a model that returns the requested number of choices, each with different calls.
 func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 }
 
 // Fifty conversations begin with equal words at once and continue as search programs do: with one
-// of several choices, with several answers to one list, in branches, from an earlier place, after a
-// kill. Each conversation is one session with one block in all requests, and no two conversations
+// of several choices, with several answers to one list, in branches, from an earlier message, after a
+// kill. Each conversation is one session with one lesson in each request, and no two conversations
 // share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
@@ -180,7 +180,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 		}
 	}
 	if len(wrong) > 0 {
-		t.Errorf("not one block in requests of %v", wrong)
+		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", wrong)
 	}
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {

@@ -13,10 +13,9 @@ import (
 	"precept/test/harness"
 )
 
-// Fifty conversations have equal first words. One half remains equal byte for byte, on an API with
-// counted call ids; each of the other half calls a tool with different arguments. The report and
-// the export count the second half only, for any feedback on the first half, and as many blocks as
-// the model received.
+// Fifty conversations have equal first words. One half remains equal byte for byte, as the model numbers its calls;
+// the others call a tool with different arguments. All get the lesson in each request. The report counts the
+// second half only, although all sessions get feedback.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -54,7 +53,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 				}
 				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", who, `{"messages":[`+list+`]}`)
 				if status != http.StatusOK {
-					t.Errorf("got status %d, reply %s, want status 200", status, reply)
+					t.Errorf("chat request of %q: got status %d, reply %s, want 200", who, status, reply)
 				}
 				names[i] = name
 				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
@@ -73,7 +72,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 	got := counters(t, p)
 	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
-		t.Errorf("got %d sessions, want %d; %d excluded, want %d; %d blocks, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
+		t.Errorf("metrics: got %d sessions, want %d; %d excluded, want %d; %d blocks, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
 	}
 	for _, name := range names {
 		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {

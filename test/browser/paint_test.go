@@ -48,13 +48,13 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	return lessons, sessions
 }
 
-// Every page of a server with many lessons and sessions paints, and shows all rows by pages. The time of the first
-// paint is reported, not judged: the machine of a test may be busy.
+// Every page of a server with many lessons and sessions is painted with the rows of one page. The time of the first
+// paint is logged and has no limit: the machine of a test may be busy.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("got %v, want chromium installed under CI", err)
+			t.Fatalf("chromium: got error %v, want chromium installed under CI", err)
 		}
 		t.Skip("chromium is not installed; apt-get install chromium")
 	}
@@ -78,7 +78,7 @@ func TestFirstPaint(t *testing.T) {
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList
 	if p.Ask(t, "/api/sessions?limit=1", &list); len(list.Sessions) != 1 {
-		t.Fatalf("got %d sessions, want 1", len(list.Sessions))
+		t.Fatalf("/api/sessions?limit=1: got %d sessions, want 1", len(list.Sessions))
 	}
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true))
@@ -114,7 +114,7 @@ func TestFirstPaint(t *testing.T) {
 		}
 		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
 		if err != nil || n < page.least {
-			t.Errorf("%s: %d of %s, want %d: %v", page.at, n, page.css, page.least, err)
+			t.Errorf("%s: got %d elements %q, error %v, want at least %d and no error", page.at, n, page.css, err, page.least)
 		}
 		slices.Sort(paints[1:])
 		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.at, paints[0], paints[2])
@@ -127,14 +127,14 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
 	if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
-		t.Fatalf("got address %q, error %v, want no error", address, err)
+		t.Fatalf("navigation to %s: got error %v, want none", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
 		t.Fatalf("%s is not painted after a minute: %v", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {
-		t.Fatalf("got address %q, ms %v, error %v, want no error and ms > 0", address, ms, err)
+		t.Fatalf("first paint of %s: got %v ms, error %v, want more than 0 ms and no error", address, ms, err)
 	}
 	return ms
 }
@@ -201,7 +201,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 }
 
 // multiply copies every session with its rows, and spreads the copies and the daily counters over
-// the previous weeks, so that the store looks like a store after long use.
+// the previous 60 days, as in a store after long use.
 func multiply(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -217,17 +217,17 @@ func multiply(t *testing.T, file string, copies int) {
 		}
 	}
 	do("PRAGMA synchronous = OFF")
-	var most int
-	if err := db.QueryRowContext(t.Context(), "SELECT max(sid) FROM sessions").Scan(&most); err != nil {
+	var maxID int
+	if err := db.QueryRowContext(t.Context(), "SELECT max(sid) FROM sessions").Scan(&maxID); err != nil {
 		t.Fatal(err)
 	}
 	do("BEGIN")
 	for k := 1; k <= copies; k++ {
-		off, back := k*most, int64(k)*int64(paintDays)*86_400_000_000/int64(copies+1)
-		do("INSERT INTO sessions(sid, tenant, started, seen, state, id, data, standin) SELECT sid + ?, tenant, started - ?, seen - ?, state, randomblob(16), data, standin FROM sessions WHERE sid <= ? AND data IS NOT NULL", off, back, back, most)
-		do("INSERT INTO settled SELECT sid + ?, version, told, reward, tier, frozen FROM settled WHERE sid <= ?", off, most)
-		do("INSERT INTO exchanges(sid, k, tenant, at, data, items) SELECT sid + ?, k, tenant, at - ?, data, items FROM exchanges WHERE sid <= ?", off, back, most)
-		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", off, back, most)
+		idOffset, back := k*maxID, int64(k)*int64(paintDays)*86_400_000_000/int64(copies+1)
+		do("INSERT INTO sessions(sid, tenant, started, seen, state, id, data, standin) SELECT sid + ?, tenant, started - ?, seen - ?, state, randomblob(16), data, standin FROM sessions WHERE sid <= ? AND data IS NOT NULL", idOffset, back, back, maxID)
+		do("INSERT INTO settled SELECT sid + ?, version, told, reward, tier, frozen FROM settled WHERE sid <= ?", idOffset, maxID)
+		do("INSERT INTO exchanges(sid, k, tenant, at, data, items) SELECT sid + ?, k, tenant, at - ?, data, items FROM exchanges WHERE sid <= ?", idOffset, back, maxID)
+		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", idOffset, back, maxID)
 	}
 	do("UPDATE totals SET n = n * ?", copies+1)
 	do("WITH RECURSIVE back(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM back WHERE d < ?) INSERT OR IGNORE INTO counters SELECT tenant, scope, day - d, v FROM counters, back WHERE day > 1000", paintDays-1)

@@ -30,7 +30,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictureLimit is how large a picture may be in bytes: they are kept with the source.
+// pictureLimit is the maximal size of a picture in bytes: the pictures are kept with the source.
 const pictureLimit = 150 << 10
 
 // TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the
@@ -68,7 +68,7 @@ func TestPictures(t *testing.T) {
 				if width != pictureWidth {
 					file += "-" + strconv.Itoa(width)
 				}
-				paint(t, ctx, base+at, filepath.Join(dir, file+".png"), width)
+				takePicture(t, ctx, base+at, filepath.Join(dir, file+".png"), width)
 			}
 		}
 	}
@@ -107,17 +107,17 @@ func playDemo(t *testing.T, sessions int) string {
 	})
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/login\?token=\w+`)
 	link := ""
-	watched := false
+	opened := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if found := address.FindString(lines.Text()); found != "" && !watched {
-			link, watched = found, true
-			watch(t, link)
+		if found := address.FindString(lines.Text()); found != "" && !opened {
+			link, opened = found, true
+			openOverview(t, link)
 		}
 		if strings.Contains(lines.Text(), "dashboard runs until") {
 			return link
 		}
 	}
-	t.Fatal("the demo ended before the pictures")
+	t.Fatal("the output of the demo ended without \"dashboard runs until\"")
 	return ""
 }
 
@@ -144,8 +144,8 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// watch keeps the demo's overview open like a browser, and adds a lesson to its queue.
-func watch(t *testing.T, link string) {
+// openOverview adds a lesson to the queue of the demo, and requests the overview every two seconds until the test ends.
+func openOverview(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
 	ask := func(ctx context.Context, path string) ([]byte, error) {
@@ -237,8 +237,8 @@ func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 	return pages
 }
 
-// paint takes a picture of the upper part of a page.
-func paint(t *testing.T, ctx context.Context, address, file string, width int) {
+// takePicture writes a picture of the upper part of a page.
+func takePicture(t *testing.T, ctx context.Context, address, file string, width int) {
 	t.Helper()
 	size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(max(width*5/8, 800)), DeviceScaleFactor: 1}
 	if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
@@ -246,7 +246,7 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 	for range 60 { // until the numbers of the page are counted
 		if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
-			t.Fatalf("got address %q, error %v, want no error", address, err)
+			t.Fatalf("navigation to %s: got error %v, want none", address, err)
 		}
 		waits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`/being (read|counted)/.test(document.querySelector("main").textContent)`))
 		if err != nil {
@@ -277,9 +277,8 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 }
 
-// fewColours writes a picture with 256 colours, which makes the file smaller. First comes the most
-// common colour of each family, then come the shades: so a single red word on a grey page stays
-// red.
+// fewColours returns a picture with at most 256 colours, which makes the file smaller. The palette has first the most
+// common colour of each family of similar colours, then other colours: a single red word on a grey page stays red.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A person reads the money of the week and the lessons to switch off on the overview, approves a lesson
-// with its evidence, sees the author of the change, and undoes a retirement, on a running program.
+// In a browser, a person sees the costs of the week and the lessons to retire on the overview, approves a lesson, sees
+// the author of the change, and retires and restores a lesson, each with at most three clicks.
 func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -32,15 +32,15 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	for _, task := range []struct {
 		name   string
 		clicks []string // selectors, from the overview on
-		then   string   // expression that becomes true
+		then   string   // JavaScript expression that must become true
 	}{
-		{"this week in money", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
+		{"the costs of this week", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
 		{
-			"a lesson to switch off, and the reason", nil,
+			"a benched lesson to retire", nil,
 			`[...document.querySelectorAll("main tbody tr")].some(r => r.textContent.includes("benched") && /retir/i.test(r.textContent))`,
 		},
 		{
-			"approve with evidence",
+			"approve a lesson",
 			[]string{"nav a[href='/queue']", "main form[action$='/approve'] button"},
 			`document.querySelector("main").textContent.includes("is active now") || document.body.textContent.includes("is active now")`,
 		},
@@ -73,7 +73,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		}
 		if !waitForTrue(ctx, task.then) {
 			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
-			t.Errorf("%s: got %s, want %s", task.name, at, task.then)
+			t.Errorf("%s: got the page %s, want %s to be true", task.name, at, task.then)
 		}
 	}
 }

@@ -55,13 +55,13 @@ func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// create stores a lesson of the agent.
+// create stores a lesson of the agent and returns the response.
 func (a lessonsOf) create(signature, text string) lessonAnswer {
 	a.t.Helper()
 	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
 	var l lessonAnswer
 	if code != http.StatusCreated || json.Unmarshal(b, &l) != nil {
-		a.t.Fatalf("got code %d, body %s, want status 201 and no error", code, b)
+		a.t.Fatalf("POST /v1/lessons: got status %d, body %s, want 201 and a JSON body", code, b)
 	}
 	return l
 }
@@ -75,7 +75,7 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 		Next    string
 	}
 	if code != http.StatusOK || json.Unmarshal(b, &page) != nil {
-		a.t.Fatalf("got code %d, body %s, want status 200 and no error", code, b)
+		a.t.Fatalf("GET /v1/lessons%s: got status %d, body %s, want 200 and a JSON body", query, code, b)
 	}
 	for _, l := range page.Lessons {
 		ids = append(ids, l.ID)
@@ -83,8 +83,8 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps private lessons: other agents do not see the lessons, claims of the agent are
-// ignored, and the lessons survive a restart.
+// An agent keeps private lessons: other agents and other keys do not see the lessons, a request cannot set counts,
+// state or scope of a lesson, and the lessons survive a restart.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -96,7 +96,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf(`got %+v, want LessonText = %q, Signature = "parser deadlock on close", HitCount = 0, State = "active", LastSeenAt nil and non-empty CreatedAt`, l, text)
+		t.Fatalf(`the new lesson: got %+v, want LessonText = %q, Signature = "parser deadlock on close", HitCount = 0, State = "active", LastSeenAt nil and non-empty CreatedAt`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
@@ -109,13 +109,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 
-	// A claim in the request is ignored, and a lesson that is too long is refused.
+	// Fields that a client cannot set are ignored, and an invalid lesson is refused.
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
-		t.Errorf("got code %d, body %s, want status 201 and string(b) with `\"hit_count\":0`", code, b)
+		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Errorf("the scope that the author claimed is in use, want it ignored: %v", ids)
+		t.Errorf("the agent named in the request body has the lessons %v, want none", ids)
 	}
 	for _, c := range []struct {
 		signature, text string
@@ -135,12 +135,12 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
-		t.Error("a body without an object: got status", code)
+		t.Errorf("a body without an object: got status %d, want 400", code)
 	}
 
-	// A change keeps the id. A turn that matches a lesson is a consultation, and the newest consultation comes first.
+	// A change keeps the id. The lesson that a turn matched most recently is the first in the list.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
-		t.Errorf(`got code %d, body %s, want status 200 and string(b) with "Close the parser last."`, code, b)
+		t.Errorf(`PATCH of the lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
 	a.create("newer than all", "Something else.")
 	about := "the parser deadlock on close"
@@ -151,13 +151,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		m.Mu.Unlock()
 		return strings.Contains(raw, "Close the parser last.")
 	}
-	harness.Eventually(t, "the agent's own lesson", func() bool { return lessonReaches("coder", "sk-one") })
+	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
 	if lessonReaches("reviewer", "sk-one") || lessonReaches("coder", "sk-two") {
 		t.Error("the lesson reaches another agent or key")
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Error("the list is not in the order of the newest consultation:", ids)
+		t.Errorf("got the list %v, want 4 lessons, and first %s, which a turn matched last", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {
@@ -168,13 +168,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(paged) != fmt.Sprint(ids) {
-		t.Errorf("got the pages %v, want the ids %v", paged, ids)
+		t.Errorf("all pages together: got the ids %v, want %v", paged, ids)
 	}
 	if found, _ := a.list("?q=PARSER"); len(found) != 1 {
 		t.Errorf("the search for PARSER: got %v, want one lesson", found)
 	}
 
-	// All lessons exist after a restart, and are gone after their deletion.
+	// A lesson exists after a restart, and is not found after its deletion.
 	p.Stop()
 	p = harness.Start(t, dir, flags...)
 	a.base = p.Data
@@ -184,7 +184,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("after a restart: got status %d, want 200 and the lesson with its hits: %s", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
-		t.Errorf("got code %d, body %s, want status 204", code, b)
+		t.Errorf("DELETE of the lesson: got status %d, body %s, want 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 		t.Errorf("the deleted lesson: got status %d, want 404", code)
@@ -200,20 +200,20 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	a := lessonsOf{t, p.Data + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
-		t.Errorf(`got %+v, want State = "quarantined"`, l)
+		t.Errorf(`the new lesson: got state %q, want "quarantined"`, l.State)
 	}
 	if files, _ := filepath.Glob(filepath.Join(lessons, "api", "*.md")); len(files) != 1 {
-		t.Errorf("got %q, want one entry in files", files)
+		t.Errorf("files of lessons: got %q, want one", files)
 	}
 	refused := 0
 	for n := range 80 {
 		if code, _ := a.do("POST", "", map[string]any{"signature": fmt.Sprintf("flood number %d", n), "lesson_text": "x y z"}); code == http.StatusTooManyRequests {
 			refused++
 		} else if code != http.StatusCreated {
-			t.Fatalf("got %d, want status 201", code)
+			t.Fatalf("POST of lesson %d: got status %d, want 201 or 429", n, code)
 		}
 	}
 	if refused < 20 {
-		t.Errorf("got %d refused of 80 lessons, want at least 20", refused)
+		t.Errorf("%d of 80 lessons are refused, want at least 20", refused)
 	}
 }

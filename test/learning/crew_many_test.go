@@ -50,7 +50,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.End
 	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
-	ratedAs(t, p, dir, "many", members, 0.75)
+	waitForScore(t, p, dir, "many", members, 0.75)
 	units, picks := 0, 0
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
@@ -68,5 +68,5 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
 	}
-	ratedAs(t, p, dir, "many", members, 0.25) // feedback after the close of all sessions
+	waitForScore(t, p, dir, "many", members, 0.25) // feedback after the close of all sessions
 }

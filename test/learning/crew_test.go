@@ -67,8 +67,8 @@ func newCrewModel(t *testing.T) *crewModel {
 	return m
 }
 
-// of returns the lessons that any agent of the run received.
-func (m *crewModel) of(run string) map[string]bool {
+// lessonsOfRun returns the slugs of the lessons in the requests of all agents of the run.
+func (m *crewModel) lessonsOfRun(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]bool{}
@@ -82,7 +82,7 @@ func (m *crewModel) of(run string) map[string]bool {
 	return all
 }
 
-// crewAgent is one agent of a run: an SDK program that sends its history, and names only its run.
+// crewAgent is one agent of a run, which sends its history in each request. given and withheld are slugs of lessons.
 type crewAgent struct {
 	run, name string
 	history   []map[string]any
@@ -95,8 +95,8 @@ func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// sendWords sends the next words, in the header's form or in the path's, and takes the arm from the
-// debugging headers.
+// sendWords sends the history with new words; the run is named in a header, or in the path. The debugging headers of
+// the response extend given and withheld.
 func (a *crewAgent) sendWords(t *testing.T, base, words string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
@@ -123,7 +123,7 @@ func (a *crewAgent) sendWords(t *testing.T, base, words string, inPath bool) {
 		Choices []struct{ Message map[string]any }
 	}
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
-		t.Fatalf("got status %q, error %v, want no error, status 200 and one entry in Choices", res.Status, err)
+		t.Fatalf("chat request: got status %q, error %v, want no error, status 200 and one entry in Choices", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
 	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
@@ -142,7 +142,7 @@ type crewTrial struct {
 	Closed                         bool
 }
 
-// crewTrials returns the exported draws.
+// crewTrials returns the lines of the exported experiment.
 func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	t.Helper()
 	for line := range strings.Lines(harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
@@ -155,7 +155,7 @@ func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	return all
 }
 
-// topics returns words that match the lessons on the topics from up to to.
+// topics returns words that match the lessons on the topics from, from+1, ..., to-1.
 func topics(from, to int) string {
 	var words []string
 	for i := from; i < to; i++ {
@@ -164,7 +164,7 @@ func topics(from, to int) string {
 	return strings.Join(words, " and ")
 }
 
-// crewFlags returns flags under which the coins inject and withhold.
+// crewFlags returns flags under which a coin injects or withholds each lesson.
 func crewFlags(m *crewModel, lessons string, more ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
@@ -181,8 +181,8 @@ func crewLessons(t *testing.T) string {
 	return dir
 }
 
-// Two agents in each of 200 runs, with a restart and a kill during some runs: both agents have the same draws, the
-// report counts runs, and its counts match the requests at the model.
+// Two agents in each of 200 runs, with a restart and a kill during some runs: both agents have the same coins, the
+// report counts runs, and the counts match the requests at the model.
 func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
@@ -208,11 +208,11 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	for i := range runs {
 		begin(i)
 		switch i {
-		case 70: // two dozen runs are in the middle
+		case 70: // 24 runs have begun and not ended
 			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 		case 140:
 			asked := int64(i + 1 + 3*(i-24))
-			p.Eventually("all of it in the store", func() bool { return harness.Doctor(t, dir).Stored == asked })
+			p.Eventually(fmt.Sprint("stored exchanges: ", asked), func() bool { return harness.Doctor(t, dir).Stored == asked })
 			restart(func() { _ = p.Cmd.Process.Kill() })
 		}
 		if i >= 24 {
@@ -224,19 +224,19 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	}
 	rateCrews(t, func(int) string { return p.Data }, agents)
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
-	closedCrews(t, p, m, agents, "--data-dir", dir)
+	checkClosedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.fields) > 0 {
-		t.Error("the upstream got headers of precept:", m.fields)
+		t.Error("the requests to the model have headers of precept, want none:", m.fields)
 	}
 }
 
-// rateCrews rates every second run as a whole, and the agents of the other runs, by the same rater.
+// rateCrews rates every second run as a whole with 0.75, and the agents of the other runs with 1 and 0.
 func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	t.Helper()
 	for i := range agents {
 		run := agents[i][0].run
 		bodies := []string{fmt.Sprintf(`{"id":"f","run_id":%q,"source":"user","type":"score","score":0.75}`, run)}
-		if i%2 == 1 { // the members are rated, each by the same rater
+		if i%2 == 1 { // one rater rates each agent
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
 				name := sessionOf(t, at(i+k), agents[i][k])
@@ -251,8 +251,8 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	}
 }
 
-// closedCrews waits until all runs are closed and counted, and checks samples, coins, report and export.
-func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
+// checkClosedCrews waits until all runs are closed and counted, and checks samples, coins, report and export.
+func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
 	t.Helper()
 	var r report.Report
 	p.Eventually("all runs to be closed", func() bool {
@@ -264,7 +264,7 @@ func closedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*cr
 		}
 		return closed == len(agents)
 	})
-	p.Eventually("the report to count the sessions", func() bool {
+	p.Eventually("the report to count all runs", func() bool {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
 		req.Header.Set("Authorization", "Bearer crew")
 		res, err := http.DefaultTransport.RoundTrip(req)
@@ -321,10 +321,10 @@ func TestRunOverReplicasIsOneUnit(t *testing.T) {
 		<-p.End
 	}
 	p := begin("--reward-close-after", "1s")[0]
-	closedCrews(t, p, m, agents, "--store-url", server.URL())
+	checkClosedCrews(t, p, m, agents, "--store-url", server.URL())
 }
 
-// sessionOf returns the session of an agent by sending another turn.
+// sessionOf sends another turn of the agent and returns the session name in the response.
 func sessionOf(t *testing.T, base string, a *crewAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
@@ -350,7 +350,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("a coin is outside of the runs, want a run: %+v", c)
+			t.Errorf("the exported coin %+v has no run, want one", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -368,7 +368,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 				}
 			}
 			if *c.Outcome != want {
-				t.Errorf("%s: reward %v, want %v", c.Run, *c.Outcome, want)
+				t.Errorf("run %s: got the reward %v, want %v", c.Run, *c.Outcome, want)
 			}
 		case c.Assigned == "injected":
 			byRun[c.Run].injected[c.Slug] = true
@@ -395,7 +395,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 				both++
 			}
 		}
-		saw := m.of(a.run)
+		saw := m.lessonsOfRun(a.run)
 		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
 			t.Errorf("the control run %s got the lessons %v, want none", a.run, saw)
 		}
@@ -407,7 +407,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		for slug := range d.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("%s: the lesson %s counts as injected, and the model did not receive the lesson", a.run, slug)
+				t.Errorf("run %s: the export has the lesson %s as injected, but no request to the model has the lesson", a.run, slug)
 			}
 		}
 		for slug := range d.withheld {
@@ -415,7 +415,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 	}
 	if both < 50 {
-		t.Errorf("got %d lessons that matched for both agents of a run, want more: the test proves too little", both)
+		t.Errorf("got %d lessons that both agents of a run received, want at least 50", both)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
@@ -458,7 +458,7 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 			}
 			found++
 			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
-				t.Errorf("%s: the script has %+v, want the report's %d and %d with the effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+				t.Errorf("%s: the script has the row %+v, want as in the report %d injected, %d withheld and the effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
 			}
 		}
 	}
@@ -500,8 +500,8 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 	}
 }
 
-// ratedAs waits until n sessions of a run have samples, all of them with that score.
-func ratedAs(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
+// waitForScore waits until this number of sessions of a run have a sample with the score.
+func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	last := ""
 	defer func() {
@@ -509,7 +509,7 @@ func ratedAs(t *testing.T, p *harness.Process, dir, run string, sessions int, sc
 			t.Log(last)
 		}
 	}()
-	p.Eventually(fmt.Sprintf("%d sessions of %s to be worth %v", sessions, run, score), func() bool {
+	p.Eventually(fmt.Sprintf("samples with the score %v of %d sessions of the run %s", score, sessions, run), func() bool {
 		rated := map[string]bool{}
 		last = harness.MustVerb(t, "export", "--data-dir", dir)
 		for line := range strings.Lines(last) {
@@ -545,8 +545,8 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
 		}
 	}
-	ratedAs(t, p, dir, "early", 5, 0.25)
-	p.Eventually("the other run to be closed", func() bool {
+	waitForScore(t, p, dir, "early", 5, 0.25)
+	p.Eventually("the run late to be closed", func() bool {
 		for _, c := range crewTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Closed {
 				return true
@@ -557,11 +557,11 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	for range 2 { // the same feedback twice
 		postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
-	ratedAs(t, p, dir, "late", 5, 0.5)
+	waitForScore(t, p, dir, "late", 5, 0.5)
 	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // more feedback of the same rater
-	ratedAs(t, p, dir, "late", 5, 1)
+	waitForScore(t, p, dir, "late", 5, 1)
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // the name of a run is accepted if no session has the name
-	p.Eventually("the run to be worth the mean", func() bool {
+	p.Eventually("the reward 0.5 of the run late, the mean of both raters", func() bool {
 		units := 0
 		for _, c := range crewTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
@@ -574,13 +574,13 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	before := len(crewTrials(t, "--data-dir", dir))
 	a := newCrewAgent("late", "straggler")
 	a.sendWords(t, p.Data, topics(0, 20), false)
-	ratedAs(t, p, dir, "late", 6, 0) // the latest word, in the samples
+	waitForScore(t, p, dir, "late", 6, 0) // the samples have the newest feedback
 	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
-		t.Errorf("got %d draws after a late session, want %d as before", after, before)
+		t.Errorf("got %d exported coins after a late session, want %d as before", after, before)
 	}
 }
 
-// Forgetting a run removes all of its sessions, with a server and without, and no others.
+// Forgetting a run removes all sessions of the run and no other sessions, by a server and by precept forget.
 func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
@@ -592,28 +592,28 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
 			t.Fatalf("feedback: got code %d, answer %q, want status 202", code, answer)
 		}
-		ratedAs(t, p, dir, run, 3, 1)
+		waitForScore(t, p, dir, run, 3, 1)
 	}
-	left := func(runs ...string) {
+	checkRemaining := func(runs ...string) {
 		t.Helper()
 		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("%s is in the store: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("the run %s is exported: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}
 	}
-	left("gone-first", "gone-second", "stays")
+	checkRemaining("gone-first", "gone-second", "stays")
 	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
 	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
-		t.Errorf("got status %d, answer %q, want status 200 and answer with `\"forgotten\":4`", status, answer)
+		t.Errorf("/api/forget: got status %d, answer %q, want status 200 and answer with `\"forgotten\":4`", status, answer)
 	}
-	left("gone-second", "stays")
+	checkRemaining("gone-second", "stays")
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.End
 	harness.MustVerb(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
-	left("stays")
+	checkRemaining("stays")
 	for name, text := range harness.Files(t, dir) {
 		if strings.Contains(text, "words on gone") {
 			t.Errorf("%s contains feedback on a deleted run, want none", name)

@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// playSessions plays the sessions from one number up to another, in which up to three lessons match, and
-// posts a reward for nine in ten. Only the first lesson has an effect.
+// playSessions plays the sessions with the numbers from, ..., to-1. Up to three lessons match a session, nine of ten
+// sessions get a reward, and only the lesson look-at-apples has an effect.
 func playSessions(t *testing.T, data string, from, to int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -149,10 +149,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].PlannedTrials[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("got the planned evaluation %+v of %+v, want 120 picks and an ended trial", look, r.Lessons[0])
+		t.Fatalf("planned evaluation: got %+v of the lesson %+v, want one of 120 picks with an effect, and an ended trial with epsilon other than 0.4", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
-		t.Errorf("an effect of forty points with 120 picks gives %+v, want the verdict %s and one evaluation: %+v", look, report.TrialHelps, r.PlannedTrials)
+		t.Errorf("planned evaluation: got %+v, want the verdict %s and P at most %v; %d finished evaluations, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -163,7 +163,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			t.Fatalf(`got status %d, answer %s, want status 202 and answer with "joined"`, status, answer)
 		}
 	}
-	p.Eventually("the corrections to be counted", func() bool {
+	p.Eventually("60 corrected sessions in the export", func() bool {
 		corrected := 0
 		for line := range strings.Lines(string(verb("export", "--format", "experiment"))) {
 			var c struct {
@@ -175,7 +175,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.First == nil) != (c.FirstTier == 0) {
-				t.Fatalf("the reward at the closing or its source is missing: %s", line)
+				t.Fatalf("the exported line has only one of outcome_at_closing and tier_at_closing, want both or none: %s", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++
@@ -183,7 +183,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return corrected == 60
 	})
-	p.Eventually("the report to list the sessions", func() bool {
+	p.Eventually("the corrected rewards in the report", func() bool {
 		r = report.Report{}
 		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
@@ -191,17 +191,17 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
 	if after := r.Lessons[0].PlannedTrials[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
-		t.Errorf("the evaluation changed: got %+v, want %+v", after, look)
+		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
-		t.Errorf("after later feedback the checks at the closing are %+v, want %+v", r.Reporting, before.Reporting)
+		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before and another number of rewarded sessions than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
-		t.Fatalf("the export of an older format is missing: %.300s", trials)
+		t.Fatalf("the export has no reward definition and time to replace: %.300s", trials)
 	}
 	script.Stdin = strings.NewReader(older + trials)
 	out, err := script.Output()
@@ -227,22 +227,22 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
-		t.Fatalf("got error %v, out %s, want no error", err, out)
+		t.Fatalf("recompute.py: got error %v of the output %s, want no error", err, out)
 	}
 	shown := 0
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
-	same := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
+	compareArm := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
 		t.Helper()
 		for _, a := range again {
 			if a.Arm != arm || a.Trial != "" || a.Name != "" {
 				continue
 			}
 			if a.With != with || a.Without != without {
-				t.Errorf("%s: %d with and %d without, the report has %d and %d", arm, a.With, a.Without, with, without)
+				t.Errorf("%s: the script has %d sessions with and %d without, want %d and %d as in the report", arm, a.With, a.Without, with, without)
 			}
 			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
-					t.Errorf("%s: the recomputation gives %s, want the report's %v", arm, out, ours)
+					t.Errorf("%s: number %d of effect, lo and hi: the script prints %s, want %v as in the report", arm, i, out, ours)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
@@ -255,9 +255,9 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		t.Errorf("%s is missing in the recomputation: %s", arm, out)
 	}
-	same("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
+	compareArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
-		same(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
+		compareArm(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
 	}
 	for _, a := range again {
 		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
@@ -313,21 +313,22 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 
 	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
-		t.Errorf("the row is not explained:\n%s", explained)
+		t.Errorf("report --explain: want a text with \"sum z / n\", \"one look\" and \"missing\", got:\n%s", explained)
 	}
 	var rows []report.Row
 	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
-		t.Errorf("got error %v, rows %+v, want no error, one row with the effect of the report", err, rows)
+		t.Errorf("report --explain --json: got error %v, rows %+v, want no error and one row with the effect of the report", err, rows)
 	}
 
-	// Under another definition of reward the counters begin at zero, and the report names the omitted sessions.
+	// Under another definition of reward the report counts no session, and lists the number of omitted sessions.
 	p.Stop()
 	var other report.Report
 	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("another definition: got %q, %+v, elsewhere %v, want no session of its own and all elsewhere", other.RewardDefinition, other.Global, other.Elsewhere)
+		t.Errorf("report under another definition of reward: got the definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
+			other.RewardDefinition, other.Global.NTreated, other.Elsewhere, sessions)
 	}
 }

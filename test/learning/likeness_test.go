@@ -41,7 +41,8 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// A lesson that asks for likeness fires on a paraphrase, over HTTP, when enough sessions are captured.
+// A lesson with like: true matches a paraphrase of its keywords if the store has at least 200 sessions and match.like
+// is on.
 func TestLessonFiresByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
@@ -50,10 +51,10 @@ func TestLessonFiresByLikeness(t *testing.T) {
 		flags    []string
 		fires    bool
 	}{
-		"enough sessions": {200, nil, true},
-		"too few":         {199, nil, false},
-		"suggest":         {200, []string{"--match-like", "suggest"}, false},
-		"off":             {200, []string{"--match-like", "off"}, false},
+		"200 sessions":        {200, nil, true},
+		"199 sessions":        {199, nil, false},
+		"match.like: suggest": {200, []string{"--match-like", "suggest"}, false},
+		"match.like: off":     {200, []string{"--match-like", "off"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,11 +100,11 @@ func TestLessonFiresByLikeness(t *testing.T) {
 				return
 			}
 			n := 0
-			p.Eventually("the lesson to fire by likeness", func() bool {
+			p.Eventually("the lesson to match by likeness", func() bool {
 				n++
 				return ask(fmt.Sprint("session-", n)) == "keep-old-endpoints~like"
 			})
-			p.Eventually("the arm in the report", func() bool {
+			p.Eventually("the arm keep-old-endpoints~like in the report", func() bool {
 				_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
 				var r report.Report
 				if err := json.Unmarshal([]byte(body), &r); err != nil {
@@ -119,7 +120,8 @@ func TestLessonFiresByLikeness(t *testing.T) {
 	}
 }
 
-// Phrases of near misses can be added to the lesson.
+// precept lessons phrases proposes phrases of near misses (sessions that almost match the lesson), and adds an accepted
+// phrase to the lesson.
 func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -152,11 +154,11 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("got %s, want the proposal \"rename that endpoint\"", out)
+		t.Errorf("proposals: got %s, want first \"rename that endpoint\" with one session and its excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
-		t.Errorf("got error %v, edited %s, want no error and string(edited) = %q", err, edited, want)
+		t.Errorf("the edited lesson: got error %v, text %s, want no error and %q", err, edited, want)
 	}
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, _ := io.ReadAll(r.Body)
@@ -173,10 +175,10 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
-		t.Errorf("got %s, want the judge's proposal and one refused", out)
+		t.Errorf("proposals with a judge: got %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
 	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
-		t.Errorf("got exit code %d, want %d and the key distill.judge: %s", code, harness.ExitMisuse, complaints)
+		t.Errorf("lessons phrases without a judge: got exit code %d, want %d and the key distill.judge: %s", code, harness.ExitMisuse, complaints)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
@@ -184,13 +186,12 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	}
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
 	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
-		t.Errorf("got exit code %d, want %d and: does not exist: %s", code, harness.ExitMisuse, complaints)
+		t.Errorf("acceptance of an unknown phrase: got exit code %d, want %d and: does not exist: %s", code, harness.ExitMisuse, complaints)
 	}
 }
 
-// Words without a common word with a lesson match the lesson in a later turn, through embeddings.
-// The words of a request with learn: off are not sent, and neither is a secret or the key of a
-// client.
+// A request that shares no word with a lesson matches the lesson in a later turn, by embeddings. The words of a request
+// with Precept-Learn: off are not sent for embedding, and neither is a secret or the key of a client.
 func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
@@ -255,7 +256,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	messageJSON := func(role, text string) string { return `{"role":"` + role + `","content":` + quote(text) + `}` }
 	ask("private", "off", messageJSON("user", "The path of the orders is a private matter."))
 	n := 0
-	p.Eventually("the lesson to fire by meaning", func() bool {
+	p.Eventually("the lesson to match by embeddings", func() bool {
 		n++
 		session, turn := fmt.Sprint("session-", n/20), n%20
 		messages := []string{messageJSON("user", "Can the path of the orders say purchases? My password is hunter2-Xk9!")}
@@ -272,10 +273,10 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	defer mu.Unlock()
 	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
 		if strings.Contains(sent.String(), secret) {
-			t.Errorf("the secret %q was sent for embedding, want it redacted", secret)
+			t.Errorf("%q was sent for embedding, want it omitted or redacted", secret)
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {
-		t.Errorf("the key of match.embeddings is missing: %.300s", sent.String())
+		t.Errorf("the requests for embeddings lack the key of match.embeddings: %.300s", sent.String())
 	}
 }

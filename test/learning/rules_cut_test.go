@@ -90,7 +90,7 @@ func streamOf(path string, n int) string {
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
 
-// take returns the recorded bodies and forgets them.
+// take returns the recorded bodies and clears the record.
 func (m *rulesModel) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *rulesModel) take() []string {
 	return out
 }
 
-// encoded returns a text as an agent writes it into JSON.
+// encoded returns a text as a JSON string, with <, > and & unescaped as agents write them.
 func encoded(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -108,7 +108,7 @@ func encoded(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// inner returns encoded without the quotes.
+// inner returns the JSON string of a text without its quotes.
 func inner(s string) string { return strings.Trim(encoded(s), `"`) }
 
 const someTools = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
@@ -129,7 +129,7 @@ func dialectRequest(dialect, system string, stream bool, messages ...[2]string) 
 	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), someTools)
 }
 
-// rulesFleet is a precept with three sections under measurement, before a model that records.
+// rulesFleet is a precept process that measures three sections of a rules file, and its recording model.
 type rulesFleet struct {
 	*harness.Process
 	t     *testing.T
@@ -159,13 +159,13 @@ func (f *rulesFleet) send(header http.Header, path, body string) []string {
 	f.t.Helper()
 	f.model.take()
 	if status, answer := harness.Post(f.t, f.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
-		f.t.Fatalf("got status %d, answer %s, want status 200 and the model's answer", status, answer)
+		f.t.Fatalf("request to %s: got status %d, answer %s, want status 200 and the model's answer", path, status, answer)
 	}
 	return f.model.take()
 }
 
-// without returns a body without the sections that the session loses, and whether it loses halfSection.
-func without(body string, sent []string) (want string, half bool) {
+// withoutCuts returns a body without the sections that are cut in the session, and whether halfSection is cut.
+func withoutCuts(body string, sent []string) (want string, half bool) {
 	want = strings.Replace(body, inner(cutSection), "", 1)
 	if half = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); half {
 		want = strings.Replace(want, inner(halfSection), "", 1)
@@ -181,7 +181,7 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))
 			sent := f.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
-			if want, _ := without(body, sent); len(sent) != 1 || sent[0] != want {
+			if want, _ := withoutCuts(body, sent); len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
 			}
 		}
@@ -189,18 +189,18 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 
 	path, body := dialectRequest("chat", agentPrompt, false, user("Fix the door."))
 	for what, header := range map[string]http.Header{
-		"Precept-Rules: off":            {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
-		"Precept-Learn: off":            {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
-		"an agent that has opted out":   {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
-		"a later Precept-Rules: off":    {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
-		"a session that is not learned": {"Precept-Learn": {"off"}},
+		"Precept-Rules: off":             {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
+		"Precept-Learn: off":             {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
+		"an agent that has opted out":    {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
+		"a later Precept-Rules: off":     {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
+		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
 		if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
 			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", what, sent, body)
 		}
 	}
 
-	// A side request of a session that loses sections keeps the sections.
+	// A side request (such as for a title) keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, someTools, "", 1)
 	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -219,7 +219,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 			who := name + dialect
 			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
 			sent := f.send(http.Header{"Precept-Session": {who}}, path, body)
-			want, half := without(body, sent)
+			want, half := withoutCuts(body, sent)
 			if before, ok := lost[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", who, what, sent, want)
 			}
@@ -250,7 +250,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	f.Process = harness.Start(t, f.Dir, f.args...)
 	play("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halves[true] == 0 || halves[false] == 0 {
-		t.Errorf("%d of 12 sessions lose the section with the share 0.5, want some of them", halves[true])
+		t.Errorf("the section with the share 0.5 is cut in %d of 12 sessions, want 1 to 11", halves[true])
 	}
 }
 
@@ -284,7 +284,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
 	n, halves := 0, map[string]bool{}
-	harness.Eventually(t, "a session to lose the section at each replica", func() bool {
+	harness.Eventually(t, "sessions with and without the section at each replica", func() bool {
 		n++
 		name := fmt.Sprint("s", n)
 		first, second := fleets[n%2], fleets[(n+1)%2]
@@ -298,7 +298,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 
 	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
-	harness.Eventually(t, "replicas without measurements", func() bool {
+	harness.Eventually(t, "new sessions with the section at both replicas", func() bool {
 		n++
 		return !lost(fleets[0], fmt.Sprint("s", n, "a"), body) && !lost(fleets[1], fmt.Sprint("s", n, "b"), body) && !lost(fleets[0], fmt.Sprint("s", n, "c"), body) && !lost(fleets[1], fmt.Sprint("s", n, "d"), body)
 	})
@@ -315,7 +315,7 @@ func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
 			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
 			sent := f.send(header, path, body)
-			if want, _ := without(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
+			if want, _ := withoutCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
 				t.Errorf("%s %d: the model got\n%q\nwant the request without the section, then the client's bytes", dialect, status, sent)
 			}
 			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})

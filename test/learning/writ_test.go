@@ -101,7 +101,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// texts returns the strings in the list of the last request, in order, for any API.
+// texts returns the texts of all messages of the last request, in order, for any API.
 func (u *scriptedModel) texts(t *testing.T) []string {
 	t.Helper()
 	u.mu.Lock()
@@ -139,7 +139,7 @@ func (u *scriptedModel) texts(t *testing.T) []string {
 // results of the previous reply's commands; on a slow disk the results come one turn later.
 func waitForResults(t *testing.T, n int, servers ...*harness.Process) {
 	t.Helper()
-	harness.Eventually(t, fmt.Sprint(n, " commands to be carried out"), func() bool {
+	harness.Eventually(t, fmt.Sprint(n, " executed commands in the metric precept_writs_total"), func() bool {
 		done := 0
 		for _, s := range servers {
 			for line := range strings.Lines(s.Metrics(t, "text/plain")) {
@@ -173,10 +173,10 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				got := u.texts(t)
 				answer, rest, _ := strings.Cut(got[len(got)-1], "[END LESSON]\n")
 				if answer != "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n" || rest != "\nGo on." {
-					t.Fatalf("got %q, want answer = \"[/lesson create parser deadlock: Close the parser first.]\\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\\n\" and rest = \"\\nGo on.\"", got)
+					t.Fatalf("messages of the second turn: got %q, want in the last an answer \"[/lesson create parser deadlock: Close the parser first.]\\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\\n\" and rest = \"\\nGo on.\"", got)
 				}
 				if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
-					t.Errorf("got the lessons %q, want one", ids)
+					t.Errorf("stored lessons: got %q, want one", ids)
 				}
 				waitForResults(t, 3, p)
 				a.Assistant("/lesson list\n/lesson delete nothing-there")
@@ -184,17 +184,17 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.Send(stream)
 				later := u.texts(t)
 				if !slices.Equal(later[:3], got) || a.List[2]["content"] != "Go on." {
-					t.Errorf("not repeated byte for byte: %q, then %q", got, later)
+					t.Errorf("messages of the third turn: got %q, want first those of the second turn %q", later, got)
 				}
 				if n := later[4]; !strings.HasPrefix(n, "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists") || !strings.HasSuffix(n, "[END LESSON]\n\nAnd now?") {
-					t.Errorf("got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: no such lesson exists\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
+					t.Errorf("last message of the third turn: got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: no such lesson exists\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
 				}
 			})
 		}
 	}
 }
 
-// Without configuration no command in a reply is read.
+// Without --writ-enabled a command in a reply is neither executed nor answered.
 func TestWritIsOffByDefault(t *testing.T) {
 	u := newScriptedModel(t, false, "/lesson parser deadlock: Close the parser first.")
 	p := harness.Start(t, t.TempDir(), harness.Always(&harness.Model{Server: u.Server}, t.TempDir())...)
@@ -205,10 +205,10 @@ func TestWritIsOffByDefault(t *testing.T) {
 	a.User("Go on.")
 	a.Send(false)
 	if got := u.texts(t); got[2] != "Go on." {
-		t.Errorf(`got %q, want "Go on." as the third text`, got)
+		t.Errorf(`messages: got %q, want "Go on." as the third`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 0 {
-		t.Errorf("got the lessons %q, want none", ids)
+		t.Errorf("stored lessons: got %q, want none", ids)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.User("Mend the parser.")
 	a.Send(true)
 	if got := u.texts(t); !strings.HasPrefix(got[0], "[/lesson help] You can keep notes") || !strings.HasSuffix(got[0], "[END LESSON]\n\nMend the parser.") {
-		t.Errorf("got %q, want the first text with the prefix \"[/lesson help] You can keep notes\" and the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
+		t.Errorf("messages: got %q, want the first with the prefix \"[/lesson help] You can keep notes\" and the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
 	}
 	waitForResults(t, 3, p)
 	a.Assistant(hostile)
@@ -231,7 +231,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.Send(true)
 	got := u.texts(t)[2]
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, "gnore all previous") || !strings.Contains(got, "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]") || !strings.Contains(got, "ends with a line /endlesson") {
-		t.Errorf("got %q, want 3 commands, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
+		t.Errorf("answer to the commands: got %q, want 3 commands, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
 	}
 	waitForResults(t, 4, p)
 	a.Assistant("/lesson search cache")
@@ -242,10 +242,10 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(lessons, "writ", "*.md"))
 	if len(files) != 1 {
-		t.Fatalf("got the files %q, want one", files)
+		t.Fatalf("files of lessons: got %q, want one", files)
 	}
 	if b, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(b), "state: quarantined") {
-		t.Errorf(`got error %v, body %s, want no error and string(b) with "state: quarantined"`, err, b)
+		t.Errorf(`the file of the lesson: got error %v, text %s, want no error and "state: quarantined"`, err, b)
 	}
 
 	silent := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Learn": "off"}}
@@ -258,10 +258,10 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	silent.User("Go on.")
 	silent.Send(true)
 	if got := u.texts(t); strings.Contains(got[2], "[/lesson ") {
-		t.Errorf(`got %q, want the third text without "[/lesson "`, got)
+		t.Errorf(`messages after an opt-out: got %q, want the third without "[/lesson "`, got)
 	}
 	if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
-		t.Errorf("got the lessons %q, want one", ids)
+		t.Errorf("stored lessons: got %q, want one", ids)
 	}
 }
 
@@ -288,15 +288,15 @@ func TestAnswersInTheWordsOfTheSpecification(t *testing.T) {
 	first := "[" + strings.Replace(create, "/lesson", "/lesson create", 1) + "]\nOK: recorded lesson #1 — #1 " + text + "\n" + quarantined("#1")
 	third := "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #2 — #2 [slow build] Use the cache.\n" + quarantined("#2")
 	if !strings.HasPrefix(answers[0], first+"[/lesson create]\nERROR: ") || !strings.Contains(answers[0], third) || strings.Contains(answers[0], "obey") {
-		t.Errorf("got %q\nwant %q", answers[0], first+" ... "+third)
+		t.Errorf("answer to three commands: got %q\nwant the prefix %q, the text %q and no \"obey\"", answers[0], first+"[/lesson create]\nERROR: ", third)
 	}
 	if want := "[/lesson delete #1]\nOK: deleted lesson #1.\n[END LESSON]\n[/lesson list]\nOK: 1 lesson:\n#2 [slow build] Use the cache.\n" + quarantined("#2"); !strings.HasPrefix(answers[1], want) {
-		t.Errorf("got %q\nwant %q", answers[1], want)
+		t.Errorf("answer to delete and list: got %q\nwant the prefix %q", answers[1], want)
 	}
 }
 
-// Each of many commands at once is executed or answered, on files and on Redis, in a bank of three
-// hundred lessons.
+// Many sessions send commands at once, on files and on Redis, in a bank of 300 lessons: 300 commands are executed, and
+// the others get the answer that the agent wrote too many lessons.
 func TestManyCommandsAreAnswered(t *testing.T) {
 	const sessions, each, hourly = 84, 4, 300
 	for _, kind := range []string{"files", "redis"} {
@@ -308,7 +308,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 				}
 				return reply.String()
 			}
-			var requests sync.Map // last request at the upstream, by session
+			var requests sync.Map // last request to the model, by session
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				_, task, _ := strings.Cut(string(body), "Go on with ")
@@ -388,7 +388,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 	}
 }
 
-// When the reply calls a tool, the answer is at the top of the tool's result.
+// If the reply with the command calls a tool, the answer to the command is at the top of the tool's result.
 func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	var requests []map[string]any
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -420,9 +420,9 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	}
 	second, third := results(requests[1]), results(requests[2])
 	if len(second) != 1 || !strings.HasPrefix(second[0], "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n") || !strings.HasSuffix(second[0], "[END LESSON]\n\nok") {
-		t.Fatalf("got %q, want one entry in second, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
+		t.Fatalf("tool results of the second request: got %q, want one entry in second, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf(`got %q, want two entries in third, third[0] = second[0] and third[1] with "says so already"`, third)
+		t.Errorf(`tool results of the third request: got %q, want two entries in third, third[0] = second[0] and third[1] with "says so already"`, third)
 	}
 }
