@@ -24,28 +24,28 @@ func columns() []string {
 	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused", "scan", "kept", "cutout"}
 }
 
-const legend = `exit      the exit codes are those of the direct run
-requests  as many main requests as directly, and the same ones of other kinds
-prefix    the list of each request begins with that of the one before, wherever the agent's own list does
-bytes     what was inserted taken out, the agent's own bytes are left
-lesson    exactly one lesson block, from the first request on
-error     exactly one block of the lesson that fires on a tool's error, from that error on
+const legend = `exit      the exit codes are equal to those of a direct run (without precept)
+requests  as many main requests as in a direct run, and the same requests to other endpoints
+prefix    the messages of each request begin with those of the previous request, if this holds for the agent's own list
+bytes     without the inserted blocks, each request is equal to the agent's request
+lesson    exactly one lesson block in each request
+error     exactly one block of the lesson that matches a tool's error, from this error on
 loop      exactly one loop warning, from the second equal failure on, unchanged
-side      requests beside the conversation reach the model as the agent sent them
-session   one session over all requests, the resumed conversation included
-new       the same words in a new conversation are another session, with a block of its own
-counts    precept's metrics tell so many sessions, matches, injections and loops as there were; a repeated request adds none
-429 500 cut   the repeated request is the same session and the same list as the refused, failed or cut one
-end       a stream that ends without a finish: all goes on as directly
-restart   precept is started anew on its data: the resumed conversation is the same session with the same block
-parallel  two agents with the same words at the same time are two sessions, each with its own blocks
-interrupt ^C in the middle of a reply ends it at the model; the resumed conversation is the same session with the same block
-compact   the history gives way to a summary: the same requests as directly, the summary's untouched, one session, no second block
-refused   an upstream that takes no block: each request is answered as directly, after one that precept sent again as it came
+side      side requests (outside of the conversation) reach the model unchanged
+session   all requests, also of the resumed conversation, belong to one session
+new       a new conversation with the same words is another session, with one lesson block
+counts    the metrics of precept have the numbers of sessions, matches, injections and loops; a retry counts nothing
+429 500 cut   the retry has the session and the messages of the request that was refused, failed or was cut
+end       after a stream without an end marker the agent reacts as in a direct run
+restart   precept is restarted with its data: the resumed conversation has the same session and the same block
+parallel  two agents with the same words at the same time have two sessions, each with its own blocks
+interrupt ^C during a reply closes the connection to the model; the resumed conversation has the same session and block
+compact   the agent replaces its history by a summary: the requests of a direct run, one session, at most one block
+refused   the model refuses blocks: precept repeats the request once without blocks, and the agent sees no refusal
 scan      precept rules scan finds the rules file of the project with all its sections
-kept      two sections of the rules file are measured: as many requests as directly, equal exit codes, and the section that the coin keeps is in each request
-cutout    the section that the coin cuts is in no request; all other bytes, and the side requests, are the agent's own
--         cannot be provoked with this agent, or the agent reads no rules file
+kept      two sections of the rules file are measured: requests and exit codes as in a direct run, and the kept section is in each request
+cutout    the section that the coin cuts is in no main request; all other bytes are equal to the agent's
+-         does not apply to this agent
 `
 
 // set fills a cell with a note, or with the faults that are not empty.
