@@ -10,7 +10,7 @@ import (
 // The checks of this file find secrets without = or : after the name: in lists, in commands, in files
 // with words separated by blanks, and in prose.
 
-// listItem matches the second text of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two texts
+// listItem matches the second string of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two strings
 // in brackets, of which the first is the name of a secret. The comma is at i.
 func (m *matcher) listItem(i int) hit {
 	s := m.s
@@ -56,7 +56,7 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// constantArgument matches the text after a constant with the name of a secret, in the arguments of a call:
+// constantArgument matches the string after a constant with the name of a secret, in the arguments of a call:
 // setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
 func (m *matcher) constantArgument(i int) hit {
 	s := m.s
@@ -72,8 +72,9 @@ func (m *matcher) constantArgument(i int) hit {
 	return m.value(p, class, shape{})
 }
 
-// credentialPair matches the last text of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a
-// user's name and a password. The comma is at i, between two texts in the quotes. The second text begins at p.
+// credentialPair matches the last string of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a
+// user's name and a password. The comma is at i, between two strings with the same quote. The second
+// string begins at p.
 func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	const maxDistance = 64
 	s := m.s
@@ -102,7 +103,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	}
 	name := s[m.runStart(end, maxName, nameByte):end]
 	literal := startsFold(name, len(name)-len("auth"), "auth") || startsFold(name, len(name)-len("passwordcredentials"), "passwordcredentials")
-	if !literal && !startsSession(name) {
+	if !literal && !takesCredentials(name) {
 		return hit{}
 	}
 	h := m.value(p, passwordClass, shape{literal: literal, dotted: true})
@@ -112,9 +113,9 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	return h
 }
 
-// startsSession reports whether a function of the name receives a user's name and a password: driver.login,
+// takesCredentials reports whether a function of the name receives a user's name and a password: driver.login,
 // DriverManager.getConnection, NetworkCredential.
-func startsSession(name []byte) bool {
+func takesCredentials(name []byte) bool {
 	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection", "pdo"} {
 		if startsFold(name, len(name)-len(end), end) {
 			return true
@@ -123,7 +124,7 @@ func startsSession(name []byte) bool {
 	return false
 }
 
-// identifiedBy matches the password after IDENTIFIED BY of SQL. The Y is at i.
+// identifiedBy matches the password after SQL's IDENTIFIED BY. The Y is at i.
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
 	q := at(m.s, i+2)
@@ -209,7 +210,7 @@ func (m *matcher) bareName(i int) hit {
 	return h
 }
 
-// isCell reports whether s[start:end] is a cell of a table, and no name of a test that passed.
+// isCell reports whether s[start:end] is a cell of a table, and not the test result "pass".
 func (m *matcher) isCell(start, end int) bool {
 	return start > 1 && startsWith(m.s, start-2, "| ") && startsWith(m.s, end, " | ") && !startsFold(m.s, start, "pass ")
 }
@@ -233,7 +234,7 @@ func afterPurpose(s []byte, end int) int {
 }
 
 // remarked matches the value after a name with a remark: token (prod): ..., password (temporary) - ... The
-// sign after the remark is at i.
+// colon or dash after the remark is at i.
 func (m *matcher) remarked(i int) hit {
 	const maxLen = 32
 	s := m.s
@@ -281,8 +282,8 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether a word of small letters starts at p. Such a word is never a random value,
-// and follows most of the words for a secret in prose.
+// isPlainWord reports whether a word of lower-case letters starts at p. Such a word is never a random value.
+// In prose, such a word follows most names of secrets.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(at(s, end)) {
@@ -291,7 +292,7 @@ func isPlainWord(s []byte, p int) bool {
 	return end > p && (at(s, end) == ' ' || at(s, end) == '\n')
 }
 
-// htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options start at p.
+// htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options follow the blank at p.
 func (m *matcher) htpasswd(p int) hit {
 	const maxLen, maxOptions = 128, 8
 	s := m.s
@@ -321,8 +322,8 @@ func (m *matcher) isNetrc(start int) bool {
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth matches the password of the Redis command AUTH at the start of a line or after the
-// prompt: the last word of the line. The H of AUTH is at i.
+// redisAuth matches the password of the Redis command AUTH at the start of a line or a quoted
+// text, or after the prompt: the last word of the line. The H of AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
 	const maxLen = 128
 	s := m.s

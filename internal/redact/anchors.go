@@ -30,8 +30,8 @@ type prefix struct {
 type table struct {
 	self, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
 	checks           [64]func(m *matcher, i int) hit
-	prefixes         [][]prefix  // prefixes with one tail, the longest first
-	tails            [1024]uint8 // index of prefixes by tail, 0: none
+	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
+	tails            [1024]uint8 // index in prefixes by the result of tail, 0: none
 	personal         uint64      // anchors of personal data alone
 	vendors          uint64      // anchors of vendors' keys
 	rows             uint64      // anchor of rows, wanted only while a table is open
@@ -42,7 +42,7 @@ var standard = compile(kindTable())
 
 // compile assigns each anchor its bit. If two anchors share a byte, the earlier kind is checked
 // first.
-func compile(kinds [kindCount]rule) *table {
+func compile(kinds [kindCount]kindRow) *table {
 	t := &table{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
 	add := func(a anchor, personal bool) {
@@ -79,35 +79,35 @@ func compile(kinds [kindCount]rule) *table {
 			add(a, row.personal)
 		}
 		for _, p := range row.prefixes {
-			before, sign := p.text[len(p.text)-2], p.text[len(p.text)-1]
+			before, last := p.text[len(p.text)-2], p.text[len(p.text)-1]
 			next := isKeyByte
-			if sign == '_' {
+			if last == '_' {
 				next = isAlnum
 			}
-			add(anchor{name: "a prefix up to " + lastSign(sign), bytes: string(sign), prev: anyOf(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			add(anchor{name: "a prefix up to " + lastByteName(last), bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
-			at := tail([]byte(p.text), len(p.text)-1)
-			if t.tails[at] == 0 {
-				t.tails[at] = uint8(len(t.prefixes)) //nolint:gosec // some 150
+			hash := tail([]byte(p.text), len(p.text)-1)
+			if t.tails[hash] == 0 {
+				t.tails[hash] = uint8(len(t.prefixes)) //nolint:gosec // some 150
 				t.prefixes = append(t.prefixes, nil)
 			}
-			list := append(t.prefixes[t.tails[at]], p)
+			list := append(t.prefixes[t.tails[hash]], p)
 			slices.SortStableFunc(list, func(a, b prefix) int { return len(b.text) - len(a.text) })
-			t.prefixes[t.tails[at]] = list
+			t.prefixes[t.tails[hash]] = list
 		}
 	}
 	return t
 }
 
-// lastSign describes the last sign of a prefix. Capitals and digits are rare enough to share an anchor.
-func lastSign(sign byte) string {
-	if isUpper(sign) || isDigit(sign) {
+// lastByteName names the last byte of a prefix. Capitals and digits are rare enough to share an anchor.
+func lastByteName(last byte) string {
+	if isUpper(last) || isDigit(last) {
 		return "a capital or digit"
 	}
-	return string(sign)
+	return string(last)
 }
 
-// tail returns the index in table.tails of the prefixes that end at i: most texts have none there.
+// tail returns a hash of the three bytes up to i, as an index in table.tails.
 func tail(s []byte, i int) uint32 {
 	const mix = 2654435761 // Knuth's multiplicative hash
 	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 22

@@ -2,7 +2,7 @@ package redact
 
 // The checks of this file find values after an arrow: name = old -> new, and name → value.
 
-// arrowValue matches the new value of password = "old" -> "new", as in plans of Terraform, and the value
+// arrowValue matches the new value of password = "old" -> "new", as in Terraform plans, and the value
 // after API_TOKEN ->. The > of the arrow is at i.
 func (m *matcher) arrowValue(i int) hit {
 	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {

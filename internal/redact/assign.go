@@ -26,7 +26,7 @@ func (m *matcher) assignment(i int) hit {
 	if class := m.classOfForeignLabel(end); class != noClass {
 		return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
 	}
-	// PASSWORD2 is a name with a number; most digits are numbers, or number a line.
+	// PASSWORD2 is a name with a number. Most other digits before a sign are values or line numbers.
 	stem := m.runStart(end, maxName, digitByte)
 	if !maySecretEnd(s, stem) {
 		return hit{}
@@ -69,7 +69,7 @@ func (m *matcher) unlessName(h hit, name []byte) hit {
 }
 
 // afterSign returns the position after the sign of an assignment at i. 0 means that no assignment ends at i: := and ==
-// are read at their last sign, and :: is no assignment.
+// are read at their last character, and :: is no assignment.
 func afterSign(s []byte, i int) int {
 	p := i + 1
 	switch next := at(s, p); {
@@ -108,7 +108,7 @@ func startsList(s []byte, p int) bool {
 	return at(s, list) == '[' || startsWith(s, list, "- ")
 }
 
-// namesList reports whether a name is one of several secrets, whose value is a list.
+// namesList reports whether a name is the plural name of secrets, whose value is a list.
 func namesList(name []byte) bool {
 	for _, end := range [...]string{"tokens", "secrets", "keys"} {
 		if startsFold(name, len(name)-len(end), end) {
@@ -148,7 +148,7 @@ func classOfForeign(text []byte) keyClass {
 	return noClass
 }
 
-// classOfAssigned returns the class of the name at start that is followed by a sign.
+// classOfAssigned returns the class of the name at start that an assignment sign or an arrow follows.
 func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	if keyed {
 		return classOfKey(name)
@@ -167,7 +167,8 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 }
 
 // assignedPassword matches an unquoted password by its place: after a user's name, in a line of
-// settings, or generated. The name is s[start:end], the sign is at i, and the value follows at p.
+// settings, or generated. The name is s[start:end], the sign is at i, and the value follows at p. Without
+// a match, sh describes the context for the other checks.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	s := m.s
 	if start > 0 && s[start-1] == '/' {
@@ -230,7 +231,7 @@ func (m *matcher) passValue(start, i, p int) hit {
 	return h
 }
 
-// namesPass reports whether a word names a pass of a compiler or a test that passed: mem2reg,
+// namesPass reports whether a word names a pass of a compiler or a passed test: mem2reg,
 // dead-code-elim2, TestFoo2.
 func namesPass(v []byte) bool {
 	if startsFold(v, 0, "test") {
@@ -273,7 +274,7 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 		return hit{}
 	}
 	open := tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// A file of settings has names at the margin; words before a name are prose. Both have no variables.
+	// In a settings file the name starts the line; a word and a blank before the name are prose. Neither has variables.
 	literal := tight && (start == 0 || m.s[start-1] == '\n') || !tight && start > 1 && m.s[start-1] == ' ' && isAlnum(m.s[start-2])
 	oneDot := bytes.Count(m.s[value:lineEnd(m.s, value)], []byte(".")) == 1
 	return m.lineValue(value, open, open || literal && oneDot)
@@ -284,7 +285,7 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.s[i] {
 	case '>':
-		if start > 0 && m.s[start-1] == ':' { // a name space
+		if start > 0 && m.s[start-1] == ':' { // an XML namespace
 			start = m.runStart(start-1, maxName, nameByte)
 		}
 		return start > 0 && m.s[start-1] == '<'
@@ -332,10 +333,10 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 			return m.value(typed, class, sh)
 		}
 	}
-	if startsWith(s, p, "!!binary ") { // a tag of YAML
+	if startsWith(s, p, "!!binary ") { // a YAML tag
 		p += len("!!binary ")
 	}
-	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a text block of YAML
+	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a YAML text block
 		if block++; at(s, block) == '-' || at(s, block) == '+' {
 			block++
 		}
@@ -428,7 +429,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	return m.bareValue(p, class, sh)
 }
 
-// seedPhrase matches the phrase of a wallet at p without quotes, up to a comment or the end of the line.
+// seedPhrase matches the seed phrase of a crypto wallet at p without quotes, up to a comment or the end of the line.
 func (m *matcher) seedPhrase(p int, sh shape) hit {
 	line, _, _ := bytes.Cut(m.s[p:lineEnd(m.s, p)], []byte(" #"))
 	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
@@ -457,7 +458,7 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 }
 
 // connectionValue matches a password of a connection string that contains a blank, a comma or braces:
-// Password=two words;Encrypt=yes, Pwd={p;w} of ODBC.
+// Password=two words;Encrypt=yes, Pwd={p;w} in ODBC.
 func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128
 	area := m.s[p:min(len(m.s), p+maxLen)]

@@ -5,7 +5,8 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches three (signed) or five (encrypted) dotted parts that start with {" in base64.
+// jwt matches dotted parts that start with {" in base64: three parts (signed), five parts (encrypted), or the
+// parts of a cut token.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
@@ -74,7 +75,7 @@ func (m *matcher) dashes(i int) hit {
 		return m.userPassword(skipMarks(m.s, end+1))
 	}
 	class := classOfWord(m.s[word:end])
-	if !class.isSecret() || m.s[end] == '=' { // = has its own check
+	if !class.isSecret() || m.s[end] == '=' { // the check of the anchor "name=" reads the =
 		return hit{}
 	}
 	return m.value(end+1, class, shape{dotted: true})
@@ -116,7 +117,7 @@ func base64Lines(s []byte, p int) int {
 	return p
 }
 
-// putty matches the private lines in a key file of PuTTY.
+// putty matches the private lines in a PuTTY key file. The L of Lines is at i.
 func (m *matcher) putty(i int) hit {
 	const header, minLen = "Private-Lines: ", 32
 	if !startsWith(m.s, i-len("Private-"), header) {
@@ -174,7 +175,7 @@ func (m *matcher) scheme(i int) hit {
 	for end < len(m.s) && (classOf[m.s[end]]&(tokenByte|base64Byte) != 0 || m.s[end] == '.' || m.s[end] == '~') {
 		end++
 	}
-	for end > p && m.s[end-1] == '.' { // belongs to the sentence, not to the token
+	for end > p && m.s[end-1] == '.' { // the dot belongs to the sentence, not to the token
 		end--
 	}
 	v := m.s[p:end]

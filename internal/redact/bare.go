@@ -3,7 +3,8 @@ package redact
 import "bytes"
 
 // bareSecret matches the value after the word token, key or secret without = or :, as in "the api
-// token is ..." and "ENV API_TOKEN ...". A letter of the word is at i. The value must look random.
+// token is ..." and "ENV API_TOKEN ...". The k of token, the e of key or the c of secret is at i. The
+// value must look random.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
 	s := m.s
@@ -24,7 +25,7 @@ func (m *matcher) bareSecret(i int) hit {
 	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
 		return hit{}
 	}
-	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // token := x
+	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // an operator, as in token := x
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
@@ -55,8 +56,7 @@ func (m *matcher) bareSecret(i int) hit {
 	return m.valueAfterBlank(start, end, class)
 }
 
-// secretWordEnd returns the end of the word token, key or secret with a letter at i: o, e and c after the first
-// letter of the word. 0 means another word.
+// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i. 0 means another word.
 func secretWordEnd(s []byte, i int) int {
 	switch middle := s[i-1 : min(len(s), i+2)]; {
 	case startsFold(middle, 0, "oke"):
@@ -81,7 +81,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	}
 	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
 		h := m.value(p, class, shape{})
-		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the = has its own check
+		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the check of the anchor "name=" reads the =
 			return hit{}
 		}
 		return h
@@ -102,8 +102,8 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
-// afterWords returns the position after the last sign or verb of "token for the webhook: ..." and "token that I got
-// was ...", for a name that ends at end. 0 means none.
+// afterWords returns the position after the colon or the last verb of "token for the webhook: ..." and "token that I
+// got was ...", for a name that ends at end. 0 means none.
 func (m *matcher) afterWords(end int) int {
 	s := m.s
 	p, colon := phraseEnd(s, end)
@@ -205,7 +205,7 @@ func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	return h
 }
 
-// labelledName matches the value of a name with a word behind the word for a secret, such as TOKEN_STAGING=... and
+// labelledName matches the value of a name with a word after the word for a secret, such as TOKEN_STAGING=... and
 // apiKeyV2: "...". The value must look random. The name is s[start:end].
 func (m *matcher) labelledName(start, end int) hit {
 	s := m.s
@@ -243,7 +243,7 @@ func (m *matcher) labelledName(start, end int) hit {
 }
 
 // isKeyOfVendor reports whether a word before the name "key" at start makes the name of a secret key,
-// such as Stripe key and my key. A cache key and a public key are none.
+// such as Stripe key and my key. The name of a cache key or a public key is not.
 func (m *matcher) isKeyOfVendor(start, end int) bool {
 	if start == m.last || m.s[start-1] != ' ' {
 		return false

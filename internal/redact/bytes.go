@@ -12,7 +12,7 @@ const (
 	nameByte  // names such as app.DB_PASSWORD: tokenByte and the dot
 	wordByte  // neither a blank nor a quote
 	cryptByte // output of crypt(3)
-	typeByte  // types between a name and its value
+	typeByte  // bytes of a type between a name and its value
 	signByte  // quotes, brackets, blanks and signs between a name and its assignment sign
 )
 
@@ -51,7 +51,7 @@ var classOf = func() (t [256]uint16) {
 
 func isDigit(b byte) bool  { return b-'0' <= 9 }
 func isLatin(b byte) bool  { return b >= 0x80 && b < 0xd0 } // a byte of a letter such as ü in UTF-8
-func isLetter(b byte) bool { return (b|0x20)-'a' < letters }
+func isLetter(b byte) bool { return (b|0x20)-'a' < alphabetLen }
 func isAlnum(b byte) bool  { return classOf[b]&alnumByte != 0 }
 func isUpper(b byte) bool  { return b-'A' <= 'Z'-'A' }
 func isLower(b byte) bool  { return b-'a' <= 'z'-'a' }
@@ -78,7 +78,7 @@ func span(s []byte, i int, class uint16) int {
 	return i
 }
 
-// runStart returns the start of the run of class bytes that ends at end, at most longest bytes long,
+// runStart returns the start of the run of class bytes that ends at end, at most maxLen bytes long,
 // and after the last match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
@@ -88,7 +88,7 @@ func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	return start
 }
 
-// runEnd returns the result of span, but reads at most longest bytes from i.
+// runEnd returns the result of span, but reads at most maxLen bytes from i.
 func runEnd(s []byte, i, maxLen int, class uint16) int {
 	return span(s[:min(len(s), i+maxLen)], i, class)
 }

@@ -32,7 +32,7 @@ func TestSecretsInComparisons(t *testing.T) {
 	checkKept(t, `assert.Equal(t, "refresh", got.Token)`, `expect(cfg.secret).toBe("refresh_token_1")`)
 }
 
-// Each value in the data of a Secret of Kubernetes is a secret.
+// Each value in the data of a Kubernetes Secret is a secret.
 func TestValuesOfKubernetesSecrets(t *testing.T) {
 	checkRedacted(t, "secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ntype: Opaque\ndata:\n  config: 'aGVsbG8gd29ybGQ='\n")
 	checkKept(t, "kind: Secret\nmetadata:\n  name: database\n  namespace: frontend\n", "kind: ConfigMap\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ndata:\n  a: Zm9v\n---\ndata:\n  user: Ym9ieTE4Nzc=\n")

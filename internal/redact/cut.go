@@ -63,7 +63,7 @@ func wordStart(s string, end int) int {
 }
 
 // isFragment reports whether a cut word may be part of a redacted value: a word with an @, four
-// digits, or letters and digits mixed.
+// digits, or letters and digits mixed, or with the start of a key or a phone number.
 func isFragment(w string) bool {
 	digits, letters := 0, 0
 	for i := range len(w) {

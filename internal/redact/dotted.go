@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The checks of this file find keys by a sign between two parts: a dot, a colon, a bar or a dash.
+// The checks of this file find keys by a character between two parts: a dot, a colon, a bar or a dash.
 
 // dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
 func (m *matcher) dotted(i int) hit {
@@ -25,8 +25,8 @@ func (m *matcher) dotted(i int) hit {
 		}
 	case at(s, i+1) == 'a' && (startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-")): // Authress
 		start := m.runStart(i, authress, nameByte)
-		owner, _, _ := bytes.Cut(s[start:i], []byte("_"))
-		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(owner)) {
+		keyType, _, _ := bytes.Cut(s[start:i], []byte("_"))
+		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(keyType)) {
 			return hit{start, span(s, end, nameByte|base64Byte), secret}
 		}
 	case startsWith(s, i-airtable, "pat"):
@@ -61,8 +61,8 @@ func (m *matcher) appToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// suffixed matches the keys of Mailchimp (a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL) by the letter at
-// i.
+// suffixed matches the keys of Mailchimp (with a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL). The
+// s, the last k or the L of the suffix is at i.
 func (m *matcher) suffixed(i int) hit {
 	const mailchimp, maxmind, newRelic = 32, 36, 36
 	s := m.s

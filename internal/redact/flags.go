@@ -5,7 +5,7 @@ import "bytes"
 // shortFlag is a program with a one-letter flag for a password. separate permits -p PASSWORD, attached
 // permits -pPASSWORD.
 type shortFlag struct {
-	program  string
+	program  string // text that the command before the flag contains
 	letter   byte
 	separate bool
 	attached bool
@@ -58,7 +58,7 @@ func (m *matcher) passwordFlag(i int) hit {
 }
 
 // loginKey matches the random word after the subcommand login or auth of a program: vault login ..., snyk auth ...,
-// doctl auth init -t ... The second letter of "log" or "au" is at i.
+// doctl auth init -t ... The g of login or the u of auth is at i.
 func (m *matcher) loginKey(i int) hit {
 	const maxLen = 512
 	s := m.s
@@ -84,7 +84,7 @@ func (m *matcher) loginKey(i int) hit {
 	return m.checkValue(p, end, secretClass, shape{})
 }
 
-// secureString matches the text that ConvertTo-SecureString of PowerShell reads; i is at the dash.
+// secureString matches the argument of PowerShell's ConvertTo-SecureString; i is at the dash.
 func (m *matcher) secureString(i int) hit {
 	const command = "-SecureString "
 	if !startsWith(m.s, i, command) {

@@ -133,7 +133,8 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	return m.checkValue(p, end, class, shape{dotted: true})
 }
 
-// isForeignPhoneLabel reports whether a word for "phone" in another alphabet is before the number.
+// isForeignPhoneLabel reports whether a word for "phone" in another alphabet, or a symbol for a phone,
+// is before the number at start.
 func (m *matcher) isForeignPhoneLabel(start int) bool {
 	const window = 32
 	from, foreign := start, false

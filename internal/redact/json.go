@@ -71,8 +71,8 @@ func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// redactNumbers redacts the numbers in src[from:to], which is the text between two strings. key is the key
-// of the number.
+// redactNumbers redacts integers of seven digits or more in src[from:to], the text between two strings. key is
+// the key of the integer.
 func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	const minLen = 7
 	for i := from; to-i >= minLen; {

@@ -37,9 +37,9 @@ const (
 	kindCount // number of kinds
 )
 
-// rule is a kind of redacted values: the name in placeholders, counts and metrics, its anchors, and
-// examples.
-type rule struct {
+// kindRow describes a kind of redacted values: the name in placeholders, counts and metrics, the
+// anchors, and examples.
+type kindRow struct {
 	name        string
 	description string // text for the documentation
 	personal    bool   // replaced only by a Redactor of personal data; see New
@@ -52,10 +52,10 @@ type rule struct {
 type example struct{ in, out string }
 
 // String returns the name of the kind.
-func (k kind) String() string { return names[k] }
+func (k kind) String() string { return kindNames[k] }
 
 //nolint:gochecknoglobals // written once here, read only
-var names = func() (out [kindCount]string) {
+var kindNames = func() (out [kindCount]string) {
 	for k, row := range kindTable() {
 		out[k] = row.name
 	}
@@ -64,8 +64,8 @@ var names = func() (out [kindCount]string) {
 
 // kindTable lists all redacted kinds, one row each. A new kind is a constant above, a row here, and
 // examples.
-func kindTable() [kindCount]rule {
-	t := [kindCount]rule{none: {name: "none"}, fragment: {
+func kindTable() [kindCount]kindRow {
+	t := [kindCount]kindRow{none: {name: "none"}, fragment: {
 		name: "cut", description: "the last word of a cut text, if the word may be the beginning of another kind",
 	}}
 	personalData(&t)
@@ -78,35 +78,35 @@ func kindTable() [kindCount]rule {
 
 // personalData adds the rows of personal data, before all other rows: the colon of an IP address must
 // be checked before the colon of an assignment.
-func personalData(t *[kindCount]rule) {
+func personalData(t *[kindCount]kindRow) {
 	// Four kinds share the anchor of a run of digits, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: wordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
-	t[email] = rule{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
+	t[email] = kindRow{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
-	t[phone] = rule{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
+	t[phone] = kindRow{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
 		{name: "+", bytes: "+", prev: wordBoundary, next: anyOf(digits[1:]), check: (*matcher).phone},
 		{name: "(", bytes: "(", prev: wordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
-	t[card] = rule{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
+	t[card] = kindRow{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
 		{"card 4111 1111 1111 1111 exp 12/27", "card [REDACTED:card:1] exp 12/27"},
 		{"card 4111111111111112", ""}, // one wrong digit
 		{"x := -4576982950128230565", ""},
 	}}
-	t[iban] = rule{name: "iban", description: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
+	t[iban] = kindRow{name: "iban", description: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
 		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
 		{"DE88370400440532013000", ""}, // one wrong digit
 	}}
-	t[ssn] = rule{name: "ssn", description: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
+	t[ssn] = kindRow{name: "ssn", description: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
 		{"550e8400-e29b-41d4-a716-446655440000", ""},
 	}}
-	t[ip] = rule{name: "ip", description: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
+	t[ip] = kindRow{name: "ip", description: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
 		{
 			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return wordBoundary(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
@@ -157,62 +157,62 @@ const (
 	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 )
 
-func vendors(t *[kindCount]rule) {
-	t[anthropicKey] = rule{name: "anthropic_key", description: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
+func vendors(t *[kindCount]kindRow) {
+	t[anthropicKey] = kindRow{name: "anthropic_key", description: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
 	}, prefixes: []prefix{{text: "sk-", bodyStart: "ant-", class: tokenByte, minBytes: 16, digit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
-	t[openAIKey] = rule{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
+	t[openAIKey] = kindRow{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
 	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, digit: true}}}
-	t[awsKey] = rule{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
+	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
 	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, vendors: true}}}
-	t[githubToken] = rule{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
+	t[githubToken] = kindRow{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		prefix{text: "github_pat_", class: tokenByte, minBytes: 20})}
-	t[gitlabToken] = rule{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
+	t[gitlabToken] = kindRow{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
 	}, prefixes: allOf(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
-	t[slackToken] = rule{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
+	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
 	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
 		prefix{text: "xapp-", class: tokenByte, minBytes: 16})}
-	t[stripeKey] = rule{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
+	t[stripeKey] = kindRow{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
 		prefix{text: "whsec_", class: base64Byte, minBytes: 20})}
-	t[googleKey] = rule{
+	t[googleKey] = kindRow{
 		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
 		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}},
 	}
 }
 
-func moreVendors(t *[kindCount]rule) {
-	t[azureKey] = rule{name: "azure_key", description: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
+func moreVendors(t *[kindCount]kindRow) {
+	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
 	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: anyOf("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
-	t[npmToken] = rule{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
+	t[npmToken] = kindRow{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
 	}, prefixes: []prefix{{text: "npm_", class: alnumByte, minBytes: 24}}}
-	t[pypiToken] = rule{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
+	t[pypiToken] = kindRow{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
 	}, prefixes: []prefix{{text: "pypi-", bodyStart: "AgE", class: tokenByte, minBytes: 16}, {text: "pypi-", class: tokenByte, minBytes: 50}}}
-	t[huggingFaceToken] = rule{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
+	t[huggingFaceToken] = kindRow{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
 	}, prefixes: allOf(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
-	t[sendgridKey] = rule{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
+	t[sendgridKey] = kindRow{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
 	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: wordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, vendors: true}}}
-	t[twilioKey] = rule{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
+	t[twilioKey] = kindRow{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
 		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
 	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: wordBoundary, next: anyOf("CK"), check: (*matcher).twilio, vendors: true}}}
 }
@@ -227,11 +227,11 @@ func dashed() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return wordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).dashes}
 }
 
-func headers(t *[kindCount]rule) {
-	t[jwt] = rule{name: "jwt", description: "`eyJ` and three or five dotted parts", examples: []example{
+func headers(t *[kindCount]kindRow) {
+	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
-	t[privateKey] = rule{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
+	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
@@ -243,7 +243,7 @@ func headers(t *[kindCount]rule) {
 		{name: "LS0t", bytes: "L", prev: wordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
-	t[authorization] = rule{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
+	t[authorization] = kindRow{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
 		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
@@ -253,11 +253,11 @@ func headers(t *[kindCount]rule) {
 	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: wordBoundary, next: anyOf("eEaA"), check: (*matcher).scheme}}}
 }
 
-func others(t *[kindCount]rule) {
-	named := func(b byte) bool {
+func others(t *[kindCount]kindRow) {
+	beforeSign := func(b byte) bool {
 		return mayEndName(b) || b == 'I' || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
-	t[urlCredentials] = rule{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
+	t[urlCredentials] = kindRow{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
 		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
@@ -270,16 +270,16 @@ func others(t *[kindCount]rule) {
 		{name: "-u", bytes: "-", prev: wordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
-	t[secret] = rule{
+	t[secret] = kindRow{
 		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some 130 other vendors and hashes of crypt(3), by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
-			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
+			{name: "name:", bytes: ":", prev: beforeSign, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: func(b byte) bool { return isKeyByte(b) || b == '\n' || b == '<' }, check: (*matcher).assignment},
-			{name: "name=", bytes: "=", prev: func(b byte) bool { return named(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
+			{name: "name=", bytes: "=", prev: func(b byte) bool { return beforeSign(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
 			{name: "[name, value]", bytes: ",", prev: func(b byte) bool { return isQuote(b) || isUpper(b) }, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
 			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
-			{name: "→", bytes: "\xe2", prev: named, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
+			{name: "→", bytes: "\xe2", prev: beforeSign, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
 			{name: "login key", bytes: "gu", prev: anyOf("oa"), next: anyOf("it"), check: (*matcher).loginKey},
 			{name: "user / password", bytes: "/", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).loginPair},
 			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).remarked},

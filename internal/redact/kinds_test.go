@@ -44,7 +44,7 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 
 // Each anchor and each prefix has an example that is not redacted without it.
 func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
-	needed := func(change func(*[kindCount]rule), texts []example) bool {
+	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
 		change(&rows)
 		less := compile(rows)
@@ -72,14 +72,16 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 					t.Errorf("%q becomes %q, want %q", x.in, got, x.want())
 				}
 			}
-			if !needed(func(rows *[kindCount]rule) { rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1) }, append(x, row.examples...)) {
+			if !needed(func(rows *[kindCount]kindRow) {
+				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
+			}, append(x, row.examples...)) {
 				t.Errorf("%s: no example needs the prefix %q", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
 	for _, row := range kindTable() {
 		for _, a := range row.anchors {
-			if !needed(func(rows *[kindCount]rule) {
+			if !needed(func(rows *[kindCount]kindRow) {
 				for k := range rows {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}

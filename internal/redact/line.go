@@ -48,9 +48,9 @@ func (m *matcher) inConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password at p up to the end of the line. With tight, which reports that no
-// blank is around the sign after the name, the password may also end at a blank. dotted permits words
-// with dots that end in a number.
+// lineValue matches the password at p up to the end of the line. With tight, the password may
+// also end at a blank: no blank is around the assignment sign, or the name has a dot. dotted permits
+// words with dots.
 func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 	const maxLen = 256
 	s := m.s
@@ -87,13 +87,13 @@ func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 }
 
 // isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference
-// or code. dotted also permits words with dots that end in a number.
+// or code. tight and dotted are as in lineValue.
 func isSetting(v []byte, tight, dotted bool) bool {
 	const minLen = 5
-	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isPlaceholder(v) || bytes.Count(v, v[:1]) == len(v) {
+	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isDummy(v) || bytes.Count(v, v[:1]) == len(v) {
 		return false
 	}
-	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(tight && isStrong(v)) { // a block of YAML, an operator
+	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(tight && isStrong(v)) { // a YAML block, an operator
 		return false
 	}
 	for _, mark := range [...]string{"${", "$(", "{{", "<%"} {
@@ -123,7 +123,7 @@ func isReferenceOfCode(v []byte) bool {
 	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))
 }
 
-// numberedPart reports whether a part between dots begins with a digit, as no name of code does.
+// numberedPart reports whether a part between dots begins with a digit, as no identifier does.
 func numberedPart(v []byte) bool {
 	for i, c := range v {
 		if isDigit(c) && (i == 0 || v[i-1] == '.') {
@@ -160,7 +160,7 @@ func isPassphraseName(name []byte) bool {
 const minPhrase, minQuotedPhrase = 3, 4
 
 // phrase matches the words of a passphrase from p to the end of the line or to a quote: up to eight words of
-// small letters and digits, none of them a word that links other words in a sentence.
+// lower-case letters and digits, none of them a common word of sentences.
 func (m *matcher) phrase(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.s[p:min(len(m.s), p+maxLen)]
@@ -201,8 +201,8 @@ func (m *matcher) tagValue(p int) hit {
 	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, keyed: true})
 }
 
-// isSeedPhrase reports whether v has as many words as the phrase of a wallet: 12, 15, 18, 21 or 24 words of three
-// to eight small letters.
+// isSeedPhrase reports whether v has as many words as the seed phrase of a crypto wallet: 12, 15, 18, 21 or 24
+// words of three to eight lower-case letters.
 func isSeedPhrase(v []byte) bool {
 	const step, minSteps, maxSteps, minWord, maxWord = 3, 4, 8, 3, 8
 	words := bytes.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })
@@ -214,7 +214,7 @@ func isSeedPhrase(v []byte) bool {
 	})
 }
 
-// namesSeed reports whether the word before "phrase" makes the name of the phrase of a wallet.
+// namesSeed reports whether the word before "phrase" makes the name of a seed phrase.
 func namesSeed(before []byte) bool {
 	for _, word := range [...]string{"seed ", "recovery ", "backup ", "secret ", "mnemonic "} {
 		if startsFold(before, len(before)-len(word), word) {

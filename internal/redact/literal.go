@@ -9,7 +9,7 @@ import (
 // The functions of this file find the start of a string literal in source code, and separate literal
 // values from variables, templates and references.
 
-// strongSigns are signs of generated passwords that names and paths of code do not contain.
+// strongSigns are signs of generated passwords that identifiers and paths do not contain.
 const strongSigns = "!@#%^&*?~"
 
 // isStrong reports whether v looks like a generated password.
@@ -40,7 +40,7 @@ func isLiteral(v []byte) bool {
 	return bytes.ContainsAny(v[1:], strongSigns) && isMixed(v) // $ecret99! is not a variable
 }
 
-// isPath reports whether the value of a password's name is a path or an address.
+// isPath reports whether the value of a name for a password is a path or a URL.
 func isPath(v []byte) bool {
 	if v[0] == '/' || v[0] == '~' {
 		parts := bytes.IndexByte(v[1:], '/') >= 0 && !bytes.ContainsAny(v[1:], "!@#%^*?=;|")
@@ -50,7 +50,7 @@ func isPath(v []byte) bool {
 }
 
 // isReference reports whether a value names a place that holds the secret: vault:secret/db#password,
-// arn:aws:secretsmanager:..., or the tag !vault of YAML.
+// arn:aws:secretsmanager:..., or the YAML tag !vault.
 func isReference(v []byte) bool {
 	const minLen = 3
 	if v[0] == '!' && span(v, 1, alnumByte) == len(v) && !hasDigit(v) {
@@ -63,9 +63,9 @@ func isReference(v []byte) bool {
 	return bytes.ContainsAny(v[colon+1:], ":/")
 }
 
-// isPlaceholder reports whether v is written in place of a password in schemas, forms, masks and
+// isDummy reports whether v is written in place of a password in schemas, forms, masks and
 // examples.
-func isPlaceholder(v []byte) bool {
+func isDummy(v []byte) bool {
 	const maxLen = 40
 	if len(v) > maxLen {
 		return false
@@ -81,7 +81,7 @@ func isPlaceholder(v []byte) bool {
 }
 
 // isOwnPassword reports whether a text that begins with "your" is a password, such as yourMom1987!, and
-// not a placeholder such as yourStrong(!)Password1: a digit and a sign, and no word for a secret.
+// not a dummy such as yourStrong(!)Password1: a digit and a sign, and no word for a secret.
 func isOwnPassword(low []byte) bool {
 	if !hasDigit(low) || !bytes.ContainsAny(low, "!@#%&*?+,;^~") {
 		return false

@@ -17,7 +17,7 @@ const (
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
-	seedClass   // words of a wallet
+	seedClass   // seed words of a crypto wallet
 	headerClass // some of the value's words may be credentials
 	phoneClass
 	ssnClass
@@ -97,7 +97,7 @@ type ending struct {
 // endings holds the endings of names with a class, by the last letter.
 type endings struct {
 	byLast [256][]ending
-	secret [letters][letters]uint32 // of secrets, by the last two letters: a bit for each letter before these two
+	secret [alphabetLen][alphabetLen]uint32 // of secrets, by the last two letters: a bit for each letter before these two
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -135,7 +135,7 @@ var nameEndings = func() (t endings) {
 			}
 			t.byLast[last] = append(t.byLast[last], e)
 			if row.class.isSecret() {
-				third := uint32(1<<letters - 1) // a name of two letters
+				third := uint32(1<<alphabetLen - 1) // a name of two letters
 				if len(text) > 2 {
 					third = 1 << (text[len(text)-3] - 'a')
 				}
@@ -173,12 +173,12 @@ func maySecretEnd(s []byte, end int) bool {
 		return false
 	}
 	last, before := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
-	if last >= letters || before >= letters {
+	if last >= alphabetLen || before >= alphabetLen {
 		return false
 	}
 	third := nameEndings.secret[last][before]
 	if end > 2 && third != 0 {
-		if letter := (s[end-3] | 0x20) - 'a'; letter < letters {
+		if letter := (s[end-3] | 0x20) - 'a'; letter < alphabetLen {
 			return third>>letter&1 != 0
 		}
 	}

@@ -121,8 +121,8 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after the digit that a router writes between a name and its value: password
-// 7 .... 0 means none.
+// afterCipherType returns the position after the digit of the cipher type that a router writes between a name and its
+// value: password 7 .... 0 means none.
 func afterCipherType(s []byte, end int) int {
 	if at(s, end) != ' ' || !isDigit(at(s, end+1)) || at(s, end+2) != ' ' {
 		return 0
@@ -130,7 +130,8 @@ func afterCipherType(s []byte, end int) int {
 	return end + len(" 0 ")
 }
 
-// isStrongWord reports whether the word at p is a generated password, and no address.
+// isStrongWord reports whether the word at p is a generated password, and no e-mail address, path, assignment
+// or call.
 func isStrongWord(s []byte, p int) bool {
 	const maxLen = 40
 	word := bytes.TrimRight(s[p:runEnd(s, p, maxLen, wordByte)], ".,;:!?)")
@@ -138,8 +139,8 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// defaultOf returns the position of the default of the variable, or of the value of the output, of Terraform
-// whose block starts at p. 0 means none.
+// defaultOf returns the position of the default of the Terraform variable, or of the value of the Terraform
+// output, whose block starts at p. 0 means none.
 func defaultOf(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {

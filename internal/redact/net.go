@@ -92,14 +92,14 @@ func (m *matcher) ipv4(i int) hit {
 	if !endsNumber(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
 		return hit{}
 	}
-	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isPrivateRange(s[i:min(len(s), end+3)]) || m.isVersion(i, end, octets) {
+	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isReservedRange(s[i:min(len(s), end+3)]) || m.isVersion(i, end, octets) {
 		return hit{}
 	}
 	return hit{i, end, ip}
 }
 
-// isPrivateRange reports whether the text is the name of a whole private range, which identifies nobody.
-func isPrivateRange(v []byte) bool {
+// isReservedRange reports whether the text starts with a whole private or reserved range, which identifies no host.
+func isReservedRange(v []byte) bool {
 	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
 		if bytes.HasPrefix(v, []byte(network)) {
 			return true
@@ -137,10 +137,11 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	if m.follows(i, wordsOfVersion) || m.isUpgrade(i, end) {
 		return true
 	}
-	return octets[0] != 10 && !m.wordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !cellEnd(s, i, end)
+	return octets[0] != 10 && !m.wordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
 }
 
-// follows reports whether one of the words is directly before i, with at most three signs between.
+// follows reports whether one of the words is directly before i, with at most three characters between,
+// none of them a letter, a digit or a line feed.
 func (m *matcher) follows(i int, words string) bool {
 	const signs, maxLen = 3, 20
 	end := i
@@ -180,8 +181,8 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	return false
 }
 
-// cellEnd reports whether s[i:end] is a whole text in quotes or tags, as in a row of SQL.
-func cellEnd(s []byte, i, end int) bool {
+// isWholeCell reports whether s[i:end] is a whole string in quotes or the whole text of a tag, as in an SQL row.
+func isWholeCell(s []byte, i, end int) bool {
 	c := at(s, end)
 	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && at(s, end+1) == ',' || s[i-1] == '>' && c == '<')
 }

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// digits matches an IP address, a social security number, a card or a phone number that starts with
-// the run of digits at i.
+// digits matches an IP address, a social security or national identity number, a card or a phone
+// number that starts with the run of digits at i.
 func (m *matcher) digits(i int) hit {
 	s := m.s
 	end := span(s, i, digitByte)
@@ -58,11 +58,11 @@ func endsNumber(s []byte, end int) bool {
 // groups is a number as written: digits in groups, with the end and the separator of each group.
 type groups struct {
 	digits [20]byte
-	n      int
+	n      int // number of digits
 	size   [8]int
 	end    [8]int
 	sep    [8]byte // ( where a bracket was opened or closed
-	count  int
+	count  int     // number of groups
 }
 
 // uniform returns the common separator of the first k groups, ( for a bracket, or 0.

@@ -29,7 +29,7 @@ func NewNumbers(highest map[string]int) *Numbers {
 
 // Raise continues the numbers above highest, the numbers of another replica.
 func (n *Numbers) Raise(highest map[string]int) {
-	for k, name := range names {
+	for k, name := range kindNames {
 		n.next[k] = max(n.next[k], highest[name])
 	}
 }
@@ -59,8 +59,8 @@ func (n *Numbers) reset() {
 	n.next = [kindCount]int{}
 }
 
-// number returns the number of a value. Spellings of one value have one number: grouping of digits and
-// case do not count.
+// number returns the number of a value. Spellings of one value have one number: the grouping of digits
+// in cards, phone numbers, SSNs and IBANs, and the case of e-mail addresses and IBANs do not count.
 func (n *Numbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)
@@ -68,7 +68,7 @@ func (n *Numbers) number(k kind, value []byte) int {
 	for _, b := range value {
 		switch {
 		case k == card || k == phone || k == ssn:
-			if !isDigit(b) { // equal numbers in different grouping
+			if !isDigit(b) {
 				continue
 			}
 		case k == iban && !isAlnum(b):

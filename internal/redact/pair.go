@@ -51,7 +51,7 @@ func (m *matcher) property(i int) hit {
 	return m.element(i+1, class)
 }
 
-// entry matches the text after <entry key="password">, and the text of a property list. The > is at i.
+// entry matches the text after <entry key="password">, and after the <string> of a property list. The > is at i.
 func (m *matcher) entry(i int) hit {
 	const maxDistance = 96
 	if m.s[i-1] == 'g' {

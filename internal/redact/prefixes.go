@@ -10,7 +10,8 @@ type prefixGroup struct {
 	minBytes int
 }
 
-// dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in either base64.
+// dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in standard or
+// URL-safe base64.
 const (
 	dottedByte    = nameByte
 	urlBase64Byte = tokenByte | base64Byte
@@ -47,7 +48,8 @@ func prefixGroups() []prefixGroup {
 	}
 }
 
-// furtherPrefixes returns the rows of prefixGroups, one for each prefix.
+// furtherPrefixes returns one prefix for each text of prefixGroups, and the prefixes of LaunchDarkly and of
+// GitLab runners.
 func furtherPrefixes() (out []prefix) {
 	for _, g := range prefixGroups() {
 		for text := range strings.FieldsSeq(g.texts) {
@@ -57,5 +59,5 @@ func furtherPrefixes() (out []prefix) {
 	for _, text := range [...]string{"api-", "sdk-", "mob-"} { // LaunchDarkly
 		out = append(out, prefix{text: text, class: tokenByte, minBytes: 36, uuid: true})
 	}
-	return append(out, prefix{text: "GR1", bodyStart: "348941", class: tokenByte, minBytes: 26}) // a runner of GitLab
+	return append(out, prefix{text: "GR1", bodyStart: "348941", class: tokenByte, minBytes: 26}) // GitLab runners
 }

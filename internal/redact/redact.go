@@ -11,8 +11,8 @@ import (
 // two passes; the limit bounds the cost of a text that is built to need many.
 const maxPasses = 16
 
-// maxRepeats is the maximum number of secret values that a Redactor remembers, so that it also finds
-// the values without their names.
+// maxRepeats is the maximum number of secret values that a Redactor remembers in order to find the
+// values again without their names.
 const maxRepeats = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as
@@ -29,7 +29,7 @@ type Redactor struct {
 	bufs        [2][]byte
 	input       []byte
 	numbers     *Numbers
-	own         Numbers // numbers until Continue
+	own         Numbers // in use until Continue
 	counts      [kindCount]int
 	repeats     [][]byte    // secret values since Reset or Continue
 	repeatTable repeatTable // index of repeats
@@ -44,7 +44,7 @@ func New(personal bool) *Redactor {
 	return r
 }
 
-// Reset forgets all values, for the next sample, and keeps the buffers.
+// Reset forgets the numbers, the secrets and the counts, and keeps the buffers.
 func (r *Redactor) Reset() {
 	r.own.reset()
 	r.Continue(&r.own)
@@ -74,7 +74,7 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns the number of replacements by kind since the redactor was made or since
+// Counts returns the number of replacements by kind since the last call of New, Reset, Continue or
 // DrainCounts. Repeated values count each time. Counts returns nil without replacements.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
@@ -90,7 +90,7 @@ func (r *Redactor) Counts() map[string]int {
 	return m
 }
 
-// DrainCounts returns Counts and resets them, for a redactor of several exchanges.
+// DrainCounts returns Counts and resets the counts.
 func (r *Redactor) DrainCounts() map[string]int {
 	m := r.Counts()
 	r.counts = [kindCount]int{}
@@ -135,8 +135,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with a placeholder in place of each hit. deep is s after depth unescapings, and
-// the positions of the hits are positions in deep. The result is in the buffer with the number buf.
+// replace returns s with a placeholder in place of each hit. deep is s after depth calls of unescape or fold,
+// and the positions of the hits are positions in deep. The result is in the buffer with the number buf.
 func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	done := 0
@@ -170,7 +170,7 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 }
 
 // longBase64 reports whether s is base64 of 2 KiB or more, with or without the head of a data URL: an
-// image, a document, a file. Such a string is not scanned.
+// image, a document, a file, but not a PEM block. Such a string is not scanned.
 func longBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -79,7 +79,7 @@ func (r *Redactor) findRepeats(s []byte) []hit {
 	return hits
 }
 
-// repeatAt matches a remembered secret at start as a whole word.
+// repeatAt matches value, a remembered secret, at start as a whole word.
 func (r *Redactor) repeatAt(s []byte, start int, value []byte) hit {
 	end := start + len(value)
 	if !bytes.HasPrefix(s[start:], value) || isAlnum(at(s, end)) && isAlnum(value[len(value)-1]) {

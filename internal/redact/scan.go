@@ -18,7 +18,7 @@ type matcher struct {
 	last     int // end of the last match or placeholder; the next match starts at or after last
 	class    keyClass
 	personal bool
-	encoded  bool // the text contains a sign in another spelling; see level.fold
+	encoded  bool // the text contains a character that level.fold rewrites
 	heading  heading
 	types    struct{ start, end int } // the last run of type bytes; see typeEnd
 	hits     []hit

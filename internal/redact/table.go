@@ -3,8 +3,8 @@ package redact
 import "bytes"
 
 // The checks of this file find secrets in tables with a heading: CSV, Markdown, the output of psql, and
-// the rows of an INSERT of SQL. The name of a secret in the heading marks its column. The rows are read
-// while a column is marked.
+// the rows of an SQL INSERT. The name of a secret in the heading marks its column. The rows are read
+// while a column is marked. The manifest of a Kubernetes Secret is a table without a heading.
 
 // column is a marked column of the open table.
 type column struct {
@@ -17,15 +17,15 @@ type column struct {
 type heading struct {
 	wanted    uint64 // anchor of the rows; 0: no open table
 	tuples    bool   // rows are the brackets of an INSERT instead of lines
-	manifest  bool   // rows are the lines of a Secret of Kubernetes
+	manifest  bool   // rows are the lines of a Kubernetes Secret
 	data      bool   // the rows are in the data of the Secret
 	separator byte
-	fields    int // separators in each row
+	perRow    int // separators in each row
 	columns   [4]column
-	count     int
+	count     int // number of columns
 }
 
-// maxRowBytes limits the bytes of a row.
+// maxRowBytes is the maximum length of a row.
 const maxRowBytes = 512
 
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
@@ -52,7 +52,7 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	}
 	if h.wanted == 0 {
 		if open := m.insertList(start, end); open >= 0 {
-			*h = heading{wanted: m.t.rows, tuples: true, separator: ',', fields: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+			*h = heading{wanted: m.t.rows, tuples: true, separator: ',', perRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
 			h.add(bytes.Count(s[open:start], []byte(",")), class)
 			return
 		}
@@ -75,7 +75,7 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 		return
 	}
 	if h.wanted == 0 {
-		*h = heading{wanted: m.t.rows, separator: separator, fields: bytes.Count(s[line:stop], []byte{separator})}
+		*h = heading{wanted: m.t.rows, separator: separator, perRow: bytes.Count(s[line:stop], []byte{separator})}
 	}
 	h.add(bytes.Count(s[line:start], []byte{separator}), class)
 }
@@ -93,7 +93,8 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertList returns the bracket before the list of columns around s[start:end], -1 for none.
+// insertList returns the position of the bracket that opens the column list of an INSERT around
+// s[start:end], -1 for none.
 func (m *matcher) insertList(start, end int) int {
 	from := max(m.last, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.s[from:start], '(')
@@ -107,7 +108,7 @@ func (m *matcher) insertList(start, end int) int {
 	return from + open
 }
 
-// listEnd returns the bracket after the list of columns.
+// listEnd returns the position of the bracket that closes the column list, or the end of the searched text.
 func (m *matcher) listEnd(end int) int {
 	stop := bytes.IndexByte(m.s[end:min(len(m.s), end+maxRowBytes/2)], ')')
 	if stop < 0 {
@@ -116,6 +117,7 @@ func (m *matcher) listEnd(end int) int {
 	return end + stop
 }
 
+// lineEnd returns the end of the line at i, at most maxRowBytes after i.
 func lineEnd(s []byte, i int) int {
 	area := s[i:min(len(s), i+maxRowBytes)]
 	if n := bytes.IndexByte(area, '\n'); n >= 0 {
@@ -142,20 +144,20 @@ func (m *matcher) row(i int) hit {
 		return hit{}
 	}
 	line := m.s[start:stop]
-	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the line below a heading
+	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the rule between the heading and the rows
 		return hit{}
 	}
 	return m.secretInRow(start, stop)
 }
 
-// openManifest starts the rows of a Secret of Kubernetes at the name s[start:end] in "kind: Secret".
+// openManifest opens the manifest of a Kubernetes Secret at the name s[start:end] in "kind: Secret".
 func (m *matcher) openManifest(start, end int) {
 	if m.heading.wanted == 0 && string(m.s[start:end]) == "Secret" && startsWith(m.s, start-len("kind: "), "kind: ") {
 		m.heading = heading{wanted: m.t.rows, manifest: true}
 	}
 }
 
-// manifestRow matches the value in the line s[start:stop] of a Secret of Kubernetes: base64 in its data.
+// manifestRow matches the base64 value in the line s[start:stop] of the data of a Kubernetes Secret.
 func (m *matcher) manifestRow(start, stop int) hit {
 	const minLen, block = 8, 4
 	line := bytes.TrimRight(m.s[start:stop], " \t\r\"'")
@@ -220,7 +222,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 			quote = c
 		}
 	}
-	if field-1 != h.fields {
+	if field-1 != h.perRow {
 		m.heading = heading{}
 		return hit{}
 	}

@@ -2,20 +2,20 @@ package redact
 
 import "bytes"
 
-// token matches a vendor's key: a prefix of the given length at start, followed by at least minBytes
+// token matches a vendor's key: a prefix of prefixLen bytes at start, followed by at least minBytes
 // bytes of the class. If the text ends inside the key, as in a cut capture, half of the bytes suffice.
-func (m *matcher) token(start, prefix int, class uint16, minBytes int, k kind) hit {
+func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind) hit {
 	if start < m.last || !startsWord(m.s, start) {
 		return hit{}
 	}
-	end := span(m.s, start+prefix, class)
-	for class == dottedByte && m.s[end-1] == '.' { // belongs to the sentence
+	end := span(m.s, start+prefixLen, class)
+	for class == dottedByte && m.s[end-1] == '.' { // the dot belongs to the sentence
 		end--
 	}
 	if end == len(m.s) {
 		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if body := m.s[start+prefix : end]; len(body) < minBytes || bytes.Count(body, body[:1]) == len(body) { // a mask, such as ghp_xxxx
+	if body := m.s[start+prefixLen : end]; len(body) < minBytes || bytes.Count(body, body[:1]) == len(body) { // a mask, such as ghp_xxxx
 		return hit{}
 	}
 	return hit{start, end, k}
@@ -27,11 +27,11 @@ func (m *matcher) prefixed(i int) hit {
 	if i < 2 {
 		return hit{}
 	}
-	list := m.t.tails[tail(m.s, i)]
-	if list == 0 {
+	index := m.t.tails[tail(m.s, i)]
+	if index == 0 {
 		return hit{}
 	}
-	for _, p := range m.t.prefixes[list] {
+	for _, p := range m.t.prefixes[index] {
 		start := i + 1 - len(p.text)
 		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.bodyStart) {
 			continue
@@ -43,7 +43,7 @@ func (m *matcher) prefixed(i int) hit {
 			near := m.s[:min(len(m.s), i+maxDistance)]
 			body := near[start+len(p.text) : span(near, i+1, p.class)]
 			if runs := digitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
-				continue // a name in code contains at most one number
+				continue // an identifier contains at most one number
 			}
 		}
 		if h := m.token(start, len(p.text), p.class, p.minBytes, p.kind); h.kind != none {
@@ -53,7 +53,7 @@ func (m *matcher) prefixed(i int) hit {
 	return hit{}
 }
 
-// awsID matches the id of an access key of AWS.
+// awsID matches the ID of an AWS access key.
 func (m *matcher) awsID(i int) hit {
 	const length = 20
 	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") && !startsWith(m.s, i, "ACCA") && !startsWith(m.s, i, "A3T") {
@@ -69,29 +69,29 @@ func (m *matcher) awsID(i int) hit {
 	return hit{i, end, awsKey}
 }
 
-// twilio matches the id of an account or of an API key of Twilio.
+// twilio matches the ID of a Twilio account or API key.
 func (m *matcher) twilio(i int) hit {
-	const digits = 32
+	const hexDigits = 32
 	if !startsWith(m.s, i, "AC") && !startsWith(m.s, i, "SK") {
 		return hit{}
 	}
-	h := m.token(i, 2, hexByte, digits, twilioKey)
-	if h.kind == none || h.end-h.start > digits+2 || (h.end < len(m.s) && isAlnum(m.s[h.end])) {
+	h := m.token(i, 2, hexByte, hexDigits, twilioKey)
+	if h.kind == none || h.end-h.start > hexDigits+2 || (h.end < len(m.s) && isAlnum(m.s[h.end])) {
 		return hit{}
 	}
 	return h
 }
 
-// sendgrid matches a key of SendGrid: SG. and two parts, or SG. and 66 bytes with dots.
+// sendgrid matches a SendGrid key: SG. and two parts, or SG. and 66 bytes with dots.
 func (m *matcher) sendgrid(i int) hit {
-	const half, whole = 16, 66
+	const minPart, bodyLen = 16, 66
 	if !startsWith(m.s, i, "SG.") {
 		return hit{}
 	}
-	if end := runEnd(m.s, i+3, whole, nameByte|base64Byte); end-i-3 == whole && hasDigit(m.s[i:end]) && startsWord(m.s, i) && i >= m.last {
+	if end := runEnd(m.s, i+3, bodyLen, nameByte|base64Byte); end-i-3 == bodyLen && hasDigit(m.s[i:end]) && startsWord(m.s, i) && i >= m.last {
 		return hit{i, span(m.s, end, nameByte|base64Byte), sendgridKey}
 	}
-	h := m.token(i, 3, tokenByte, half, sendgridKey)
+	h := m.token(i, 3, tokenByte, minPart, sendgridKey)
 	if h.kind == none || h.end == len(m.s) {
 		return h
 	}
@@ -99,14 +99,14 @@ func (m *matcher) sendgrid(i int) hit {
 		return hit{}
 	}
 	end := span(m.s, h.end+1, tokenByte)
-	if end-h.end-1 < half && end != len(m.s) {
+	if end-h.end-1 < minPart && end != len(m.s) {
 		return hit{}
 	}
 	return hit{h.start, end, sendgridKey}
 }
 
-// azureSecret matches an application secret of Entra ID: three bytes, a digit, Q~, then 31 to 34
-// more.
+// azureSecret matches an Entra ID application secret: three bytes, a digit, Q~, then at least 31
+// bytes, or 12 at the end of the text. The ~ is at i.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
 	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !startsWord(m.s, start) {

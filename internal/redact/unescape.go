@@ -30,7 +30,7 @@ type unit struct {
 	decodedLen, rawLen uint8 // numbers of bytes
 }
 
-// level is one unescaping with the map back to the escaped text.
+// level is the result of one unescape or fold, with the map back to the text before.
 type level struct {
 	buf   []byte
 	units []unit
@@ -84,8 +84,8 @@ func (l *level) unescape(s []byte, depth byte) bool {
 	return len(l.units) > 0
 }
 
-// fold rewrites signs in the spellings of URLs and typesetting as ASCII: %3D, non-breaking blanks
-// and hyphens, the wide forms of East Asia. fold reports whether the text contained such a sign.
+// fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes,
+// curly quotes, full-width forms. fold reports whether the text contained such a character.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -107,7 +107,8 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSign returns the ASCII sign at i and its length in s, 1 for a sign that fold keeps.
+// foldSign returns the ASCII character that fold writes for the bytes at i, and the number of these bytes;
+// 1 for a byte that fold keeps.
 func foldSign(s []byte, i int) (c byte, w int) {
 	if s[i] == '%' {
 		return unpercent(s, i)
@@ -115,7 +116,8 @@ func foldSign(s []byte, i int) (c byte, w int) {
 	return typeset(s, i)
 }
 
-// unpercent returns the printable sign of %XX at i and its length; else the byte at i.
+// unpercent returns the printable character or line feed that %XX at i encodes, and 3; otherwise the byte at
+// i, and 1.
 func unpercent(s []byte, i int) (c byte, w int) {
 	high, low := at(s, i+1), at(s, i+2)
 	if classOf[high]&classOf[low]&hexByte == 0 {
@@ -127,7 +129,8 @@ func unpercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// typeset returns the ASCII sign of the UTF-8 sequence at i and its length; else the byte at i.
+// typeset returns the ASCII character for the typographic UTF-8 sequence at i, and the length of the
+// sequence; otherwise the byte at i, and 1.
 func typeset(s []byte, i int) (c byte, w int) {
 	second, third := at(s, i+1), at(s, i+2)
 	switch {
@@ -149,7 +152,7 @@ func typeset(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// encodedSign records that the text contains a sign that fold rewrites.
+// encodedSign records that the text contains a character that fold rewrites, and matches nothing.
 func (m *matcher) encodedSign(i int) hit {
 	_, w := foldSign(m.s, i)
 	m.encoded = m.encoded || w > 1
@@ -191,6 +194,7 @@ func (l *level) rawEnd(p int) int {
 	return l.rawStart(p-1) + 1
 }
 
+// at returns s[i], or 0 after the end of s.
 func at(s []byte, i int) byte {
 	if i < len(s) {
 		return s[i]

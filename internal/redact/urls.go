@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// url matches user:password in the authority of a URL, and the addresses of webhooks, whose path is the
-// secret. i is at "://".
+// url matches user:password in the authority of a URL, and the URLs of webhooks, whose path is the secret.
+// i is at "://".
 func (m *matcher) url(i int) hit {
 	const maxLen = 512
 	s := m.s
@@ -17,33 +17,33 @@ func (m *matcher) url(i int) hit {
 	if h := m.webhook(start); h.kind != none {
 		return h
 	}
-	colon, sign, end := -1, -1, start
+	colon, atSign, end := -1, -1, start
 scan:
 	for ; end < len(s) && end < start+maxLen; end++ {
 		switch c := s[end]; {
 		case c == ':' && colon < 0:
 			colon = end
 		case c == '@':
-			sign = end
+			atSign = end
 		case c <= ' ', c == '/', c == '?', c == '#', c == '<', c == '>', c == '[', c == ',', isQuote(c), c == '\\', c == ')':
 			break scan
 		}
 	}
-	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
-		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
+	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // a token without a user
+		return hit{start, atSign, m.vendorOf(start, atSign, urlCredentials)}
 	}
-	if colon < 0 || sign <= colon+1 || !isLiteral(s[colon+1:sign]) || isPlaceholder(s[colon+1:sign]) && !slices.ContainsFunc(s[colon+1:sign], isLower) {
+	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && !slices.ContainsFunc(s[colon+1:atSign], isLower) {
 		return hit{}
 	}
-	return hit{start, sign, urlCredentials}
+	return hit{start, atSign, urlCredentials}
 }
 
-// webhooks lists the starts of addresses whose rest is a key.
+// webhooks lists the starts of URLs, after the scheme, whose rest is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {
-	host string
-	kind kind
+	start string
+	kind  kind
 }{
 	{"hooks.slack.com/services/", slackToken},
 	{"hooks.slack.com/workflows/", slackToken},
@@ -59,24 +59,24 @@ var webhooks = []struct {
 	{"api.telegram.org/bot", secret},
 }
 
-// webhook matches the rest of the address of a webhook, whose host starts at start.
+// webhook matches the rest of the URL of a webhook, whose host starts at start.
 func (m *matcher) webhook(start int) hit {
 	const minKey, minZapierKey = 20, 12 // Zapier's are short
 	dot := runEnd(m.s, start, maxName, tokenByte)
 	for _, w := range webhooks {
 		host := start
-		if w.host[0] == '.' { // a host below the domain
+		if w.start[0] == '.' { // a subdomain
 			host = dot
 		}
-		if at(m.s, host) != w.host[0] || !startsWith(m.s, host, w.host) {
+		if at(m.s, host) != w.start[0] || !startsWith(m.s, host, w.start) {
 			continue
 		}
-		p := host + len(w.host)
+		p := host + len(w.start)
 		end := p
 		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':' || m.s[end] == '@') {
 			end++
 		}
-		if n := end - p; n >= minKey || n >= minZapierKey && w.host == "hooks.zapier.com/hooks/catch/" {
+		if n := end - p; n >= minKey || n >= minZapierKey && w.start == "hooks.zapier.com/hooks/catch/" {
 			return hit{p, end, w.kind}
 		}
 	}

@@ -44,8 +44,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// hasManySigns reports whether v is a long text of letters, digits and the signs of Django's secret keys. A
-// regular expression contains other signs.
+// hasManySigns reports whether v is a long text of letters, digits and the punctuation of Django's secret
+// keys. A regular expression contains other punctuation.
 func hasManySigns(v []byte) bool {
 	const minLen, minSigns, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
@@ -74,8 +74,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether the value of a password's name is a password. Short values are passwords
-// too. In code, an unquoted or plain word is more often a variable or a label, and is not.
+// isPassword reports whether v, the value of a name for a password, is a password. Short values are
+// passwords too. An unquoted or plain word in code is more often a variable or a label, and is rejected.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -95,7 +95,7 @@ func isPassword(v []byte, sh shape) bool {
 			symbols++
 		}
 	}
-	if isPath(v) || isReference(v) || bytes.Count(v, v[:1]) == len(v) || isPlaceholder(v) {
+	if isPath(v) || isReference(v) || bytes.Count(v, v[:1]) == len(v) || isDummy(v) {
 		return false
 	}
 	if sh.quoted && sh.keyed {
@@ -107,7 +107,7 @@ func isPassword(v []byte, sh shape) bool {
 	if sh.connection && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
 		return true
 	}
-	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed a text: "PWD=" + dir + "x"
+	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed an earlier text: "PWD=" + dir + "x"
 		return false
 	}
 	if sh.literal && letters >= 6 && dots == 0 {
@@ -123,13 +123,13 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// mayHaveDots reports whether v may be a password with dots, and is no name of code. expected says that the place
-// has no names of code.
+// mayHaveDots reports whether v may be a password with dots instead of an identifier such as config.password.
+// expected reports that no identifier occurs at this place.
 func mayHaveDots(v []byte, expected bool) bool {
 	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
 }
 
-// hasInnerDigit reports whether a digit is before a letter of v, as in passwords and in few names of code.
+// hasInnerDigit reports whether a digit is before a letter of v, as in passwords and in few identifiers.
 func hasInnerDigit(v []byte) bool {
 	for i, c := range v {
 		if next := at(v, i+1); isDigit(c) && isAlnum(next) && !isDigit(next) {
@@ -139,8 +139,8 @@ func hasInnerDigit(v []byte) bool {
 	return false
 }
 
-// isPlainPassword reports whether v is a word of small letters without a word that labels passwords
-// or fields, such as pass, hash and type.
+// isPlainPassword reports whether v consists of lower-case letters and contains no word that labels
+// passwords or fields, such as pass, hash and type.
 func isPlainPassword(v []byte) bool {
 	const minLen = 6
 	if len(v) < minLen || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
@@ -154,8 +154,8 @@ func isPlainPassword(v []byte) bool {
 	return true
 }
 
-// hasRandomCase reports whether capitals and small letters change as often as in random letters: names
-// of code have one capital at the start of each word.
+// hasRandomCase reports whether capitals and lower-case letters alternate as often as in random
+// letters: identifiers have one capital at the start of each word.
 func hasRandomCase(v []byte) bool {
 	changes, pairs := 0, 0
 	for i := 1; i < len(v); i++ {
@@ -220,7 +220,7 @@ func isRandom(v []byte) bool {
 }
 
 // isShortToken reports whether v, the value of a token's name, is a token that isRandom does not
-// recognise: 12 to 15 letters and digits, or digits alone.
+// recognise: 12 to 15 letters and digits, or 15 to 32 digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if span(v, 0, digitByte) == len(v) {
@@ -229,8 +229,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
 }
 
-// isUnspeakable reports whether v, the value of a token's name, is letters and digits with a run of
-// consonants that words do not have, as in a generated token with all digits together.
+// isUnspeakable reports whether v, the value of a token's name, has letters in random case and a digit, or
+// a run of consonants that words do not have, as in a generated token with all digits together.
 func isUnspeakable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && span(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
@@ -239,10 +239,10 @@ func isUnspeakable(v []byte) bool {
 	if len(v) < minLen || span(v, 0, alnumByte) < len(v) {
 		return false
 	}
-	run, longest, count := 0, 0, 0
+	run, longest, digitCount := 0, 0, 0
 	for i, c := range v {
 		if isDigit(c) {
-			count++
+			digitCount++
 		}
 		if isDigit(c) || bytes.IndexByte([]byte("aeiouy"), lower(c)) >= 0 || isUpper(c) && i > 0 && isLower(v[i-1]) {
 			run = 0
@@ -251,7 +251,7 @@ func isUnspeakable(v []byte) bool {
 		run++
 		longest = max(longest, run)
 	}
-	return longest >= minRun && count >= minDigits
+	return longest >= minRun && digitCount >= minDigits
 }
 
 // isBase32 reports whether v, the value of a token's name, is the secret of one-time codes: blocks of eight
@@ -263,7 +263,8 @@ func isBase32(v []byte) bool {
 	})
 }
 
-// isScrambled reports whether v is drawn from all printable signs, as the keys and salts of WordPress.
+// isScrambled reports whether v looks like a random choice of all printable ASCII characters, as the keys and
+// salts of WordPress are.
 func isScrambled(v []byte) bool {
 	const minLen, minOneCase, minSigns = 24, 32, 4
 	var seen [128]bool

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// wordsOfVersion are words directly before a version, separated by spaces.
+// wordsOfVersion lists the words directly before a version number, separated by spaces.
 const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
@@ -21,13 +21,14 @@ var (
 	wordsOfSSN      = listOf("ssn social security")
 	wordsOfIP       = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
 
+	// wordsOfChange are words before the first version of an upgrade.
 	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
 )
 
-const letters = 26
+const alphabetLen = 26
 
 // wordList holds words by their first letter.
-type wordList [letters][]string
+type wordList [alphabetLen][]string
 
 func listOf(words string) *wordList {
 	var l wordList
@@ -39,7 +40,7 @@ func listOf(words string) *wordList {
 
 // has reports whether the list contains the word, ignoring ASCII case.
 func (l *wordList) has(word []byte) bool {
-	if len(word) == 0 || lower(word[0])-'a' >= letters {
+	if len(word) == 0 || lower(word[0])-'a' >= alphabetLen {
 		return false
 	}
 	for _, w := range l[lower(word[0])-'a'] {
@@ -51,14 +52,14 @@ func (l *wordList) has(word []byte) bool {
 }
 
 // wordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a
-// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make a
-// phone of the next number.
+// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make the
+// next number a phone number.
 func (m *matcher) wordBefore(i int, words *wordList) bool {
 	const window = 24
 	s := m.s
 	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
 		letter := lower(s[j]) - 'a'
-		if letter >= letters || len(words[letter]) == 0 || !startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1])) {
+		if letter >= alphabetLen || len(words[letter]) == 0 || !startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1])) {
 			continue
 		}
 		for _, w := range words[letter] {
