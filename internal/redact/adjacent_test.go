@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret is redacted after its name without a sign between: in prose, lists, and files and commands with blanks.
-// Prose on passwords is kept.
-func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
+// A secret is redacted next to its name without = or : between: in prose, lists, files and commands with blanks.
+// Prose about passwords is kept.
+func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	checkMarked(t, "secret",
@@ -49,8 +49,8 @@ func TestSecretsAfterTheirNamesWithoutASign(t *testing.T) {
 	checkMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
-// A pair of texts in a list of the body is redacted like a pair in a text.
-func TestNameValuePairsInBodies(t *testing.T) {
+// The value in a pair of a name and a value is redacted in JSON as in a text; other strings in lists are kept.
+func TestNameValuePairsInListsAndObjects(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	for in, want := range map[string]string{
@@ -75,20 +75,19 @@ func TestNameValuePairsInBodies(t *testing.T) {
 	}
 }
 
-// Signs in the spelling of URLs and typesetting hide no secret, and are kept as spelled.
-func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
+// Values with percent-encoded or typographic characters are redacted; such characters around a value are kept.
+func TestEncodedCharactersAreReadAndKept(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	checkMarked(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
 	checkMarked(t, "authorization", "Authorization%3A%20Bearer%20<"+key+">")
 	checkMarked(t, "url_credentials", "https%3A%2F%2F<admin%3Ahunter22>%40db.example.com", "https://<admin:p%40ss%2Fw0rd>@host/x")
 	for _, blank := range []string{"\u00a0", "\u202f", "\u2009", "\u2007", "\u3000", "."} {
-		dotted := blank == "."
 		join := func(text string) string { return strings.ReplaceAll(text, "_", blank) }
 		checkMarked(t, "card", join("pay <4111_1111_1111_1111> now"))
 		checkMarked(t, "iban", join("<DE89_3704_0044_0532_0130_00>"))
 		checkMarked(t, "phone", join("<+33_6_12_34_56_78>"), join("tel. <01_23_45_67_89>"))
-		if !dotted {
+		if blank != "." {
 			checkMarked(t, "ssn", join("ssn <078_05_1120>"))
 		}
 	}
@@ -99,7 +98,7 @@ func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
 	checkMarked(t, "email", "<bob＠example.com>", "<bob%40example.com>")
 	checkMarked(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
 	if got := redact.New(true).Text("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000 DE89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
-		t.Errorf("an account in two spellings becomes %q", got)
+		t.Errorf("an IBAN in two spellings becomes %q, want the placeholder [REDACTED:iban:1] twice", got)
 	}
 	for _, in := range []string{`{"q":"pay 4111\u00a01111\u00a01111\u00a01111 and password%3Dhunter22"}`, `{"a":"{\"q\":\"pay 4111\\u00a01111\\u00a01111\\u00a01111 and password%3Dhunter22\"}"}`} {
 		got := string(redact.New(true).JSON(nil, []byte(in)))
@@ -109,8 +108,8 @@ func TestEscapedSignsAreKeptAsSpelled(t *testing.T) {
 	}
 }
 
-// A text that is truncated after the name of a secret shows nothing of the value.
-func TestTruncatedValueAfterAName(t *testing.T) {
+// A text that is truncated inside a secret, a card number or an IBAN shows no part of the value.
+func TestTruncatedValuesAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {

@@ -2,7 +2,7 @@ package redact
 
 import "testing"
 
-// A number after the name of a secret does not hide the name; a number alone is no name.
+// A name of a secret that ends in a number identifies its value; other words and numbers do not.
 func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"PASSWORD2=hunter22xyz": true, "DB_PASSWORD12: hunter22xyz": true, `{"pwd1":"hunter22xyz"}`: true, "app.pwd7 = hunter22xyz": true,
@@ -10,7 +10,7 @@ func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
 		"ab12=hunter22xyz": false, "word 12: hunter22xyz": false, "1=hunter22xyz": false,
 	} {
 		if got := New(false).Text(text) != text; got != want {
-			t.Errorf("%q redacted: %v, want %v", text, got, want)
+			t.Errorf("Text(%q): got redacted = %v, want %v", text, got, want)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// countries returns the lengths of IBANs in the SWIFT registry.
-func countries() map[string]int {
+// ibanLengths returns the lengths of IBANs by country, from the SWIFT registry.
+func ibanLengths() map[string]int {
 	out := map[string]int{}
 	for length, codes := range map[int]string{
 		15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
@@ -41,8 +41,8 @@ func ibanOf(country string, length int) string {
 	return fmt.Sprintf("%s%02d%s", country, 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), body)
 }
 
-// parseMarked returns a text without its <>, and the text with a placeholder in place of the <> and
-// their content.
+// parseMarked returns a text without the marks < and > around its value, and the text with a placeholder in place
+// of the marked value.
 func parseMarked(text, kind string) (in, want string) {
 	before, rest, ok := strings.Cut(text, "<")
 	value, after, _ := strings.Cut(rest, ">")
@@ -52,8 +52,8 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// checkMarked checks texts with marks around the value: only the marked value is replaced, by a placeholder of
-// kind.
+// checkMarked checks that only the value between < and > is replaced, by a placeholder of kind. A text without marks
+// is kept.
 func checkMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -66,14 +66,14 @@ func checkMarked(t *testing.T, kind string, texts ...string) {
 
 // An IBAN is redacted only with the length of its country.
 func TestIBANLengthOfEveryCountry(t *testing.T) {
-	known := countries()
+	lengths := ibanLengths()
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
 			country := string(a) + string(b)
 			for length := 15; length <= 34; length++ {
 				in := "to " + ibanOf(country, length) + " now"
 				redacted := redact.New(true).Text(in) == "to [REDACTED:iban:1] now"
-				if want := known[country] == length; redacted != want {
+				if want := lengths[country] == length; redacted != want {
 					t.Errorf("%s with %d characters: got redacted = %v, want %v", country, length, redacted, want)
 				}
 			}
@@ -81,7 +81,8 @@ func TestIBANLengthOfEveryCountry(t *testing.T) {
 	}
 }
 
-// An IBAN is written in capitals, in one piece or in blocks of four, with no other letter or digit next to it.
+// An IBAN is redacted in letters of one case, in one piece or in blocks of four, with no other letter or digit next to
+// the IBAN.
 func TestIBANSpellings(t *testing.T) {
 	checkMarked(t, "iban",
 		"<DE89370400440532013000>", "<DE89 3704 0044 0532 0130 00>", "<DE89-3704-0044-0532-0130-00>", "(<DE89370400440532013000>)", "<DE89 3704 00440532 0130 00>",
@@ -124,7 +125,7 @@ func TestCardRangesAndLengths(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("%s with %d digits becomes %q, want a redacted card = %v", prefix, length, got, want)
+				t.Errorf("a number from %s with %d digits becomes %q, want redacted as a card = %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {
@@ -176,7 +177,7 @@ func TestPhoneNumbersAreRedacted(t *testing.T) {
 	)
 }
 
-// Numbers in columns, of parts and orders, and versions of four parts are no personal data.
+// Numbers in columns, part and order numbers, and versions of four parts are kept; similar personal data are redacted.
 func TestNumbersOfOtherKindsAreKept(t *testing.T) {
 	t.Parallel()
 	checkKept(t, "415 555 0123\n212 555 0199\n646 555 0101", "| 212 555 0100 | 313 444 0101 |", "a\t415 555 0123", "part no. 123-45-6789", "P/N 123-45-6789", "SKU: 219-09-9999",

@@ -13,13 +13,13 @@ func TestSeedPhrasesAreRedacted(t *testing.T) {
 	checkKept(t, "seed phrase: twelve words", `mnemonic = "vfmadd231ps"`, "seed = 42", "the text is "+seedText)
 }
 
-// A name may have a word after the word for the secret; the value must look random.
+// A name with a further word after the word for a secret, such as TOKEN_STAGING, identifies a random-looking value.
 func TestNamesWithAWordAfterTheSecret(t *testing.T) {
 	checkRedacted(t, "secret", "TOKEN_STAGING="+randomText(40), `apiKeyV2x: "`+randomText(40)+`"`, "STRIPE_SECRET_TEST = "+randomText(40))
 	checkKept(t, "TOKEN_HASH="+randomText(40), "secret_id_ref="+uuidText, "token_endpoint: "+randomText(40), "TOKEN_STAGING=staging-of-the-token")
 }
 
-// Lists and elements of XML contain the value in further marks.
+// The value of a secret is redacted in lists, XML elements, table cells and Terraform blocks.
 func TestSecretsInListsAndElements(t *testing.T) {
 	checkRedacted(t, "secret", "tokens:\n  - "+randomText(40), `api_keys = ["`+randomText(40)+`"]`, "<ns:ApiKey>"+randomText(40)+"</ns:ApiKey>", "<token><![CDATA["+randomText(40)+"]]></token>",
 		`<property name="password"><value>Teapot.9b</value></property>`, `<entry key="db.password">Teapot.9b</entry>`, `("stripe", "secret_key", "`+randomText(40)+`")`,
@@ -32,7 +32,7 @@ func TestSecretsInComparisons(t *testing.T) {
 	checkKept(t, `assert.Equal(t, "refresh", got.Token)`, `expect(cfg.secret).toBe("refresh_token_1")`)
 }
 
-// Each value in the data of a Kubernetes Secret is a secret.
+// Each base64 value in the data of a Kubernetes Secret is redacted.
 func TestValuesOfKubernetesSecrets(t *testing.T) {
 	checkRedacted(t, "secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ntype: Opaque\ndata:\n  config: 'aGVsbG8gd29ybGQ='\n")
 	checkKept(t, "kind: Secret\nmetadata:\n  name: database\n  namespace: frontend\n", "kind: ConfigMap\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ndata:\n  a: Zm9v\n---\ndata:\n  user: Ym9ieTE4Nzc=\n")
@@ -44,28 +44,27 @@ func TestSecretsInProse(t *testing.T) {
 	checkKept(t, "the token in commit "+randomText(40), "token for the user is missing", "password was reset2 days ago")
 }
 
-// Keys that contain all printable signs, or that are base32, are random too.
+// Keys of all printable characters and base32 keys are redacted.
 func TestScrambledAndBase32Keys(t *testing.T) {
 	const salt = "dlGyb}W~{{&i!w>2>,x=0vgx+-BGzV5ZXv=$2=$,0egSmpo#38(s}^$i1{nfs7Dn"
 	checkRedacted(t, "secret", "define('AUTH_KEY', '"+salt+"');", "define('NONCE_SALT', '"+salt+"');", "SECRET_KEY=i@uu)zh)5@8r59wuiom)w-mx6zokjm)$r+xhzew^(s4f2xby59", "totp secret: J36U4NAWKFS5ONZQ")
 	checkKept(t, "salt: 8 bytes", "secret: MYSECRETPLACEHOL", "token = a(b[1]) + c(d[2]) * e{3}")
 }
 
-// One dot belongs to a password where no variable can be: in a file of settings, and after words of prose.
+// A word with one dot is a password where no variable can be: in a settings file, and after words of prose.
 func TestPasswordsWithOneDot(t *testing.T) {
 	checkRedacted(t, "secret", "temp password: Teapot.Nine9", "[client]\nuser=root\npassword=teapot.nine9\n", "wachtwoord: T3apot.nine", "db.example.net:5432:shop:app:teapot.Nine9", "root password → teapot.Nine9", "| pw | t3apot.x |", "user;pw\nbob;Teapot.9\n")
 	checkKept(t, "  password = settings.db9", "password=config.db1.pw", "| pwd | print working directory |", "build,pass,fail\nx86,12,3\n")
 }
 
-// Functions that open a session receive a user's name and a password.
-func TestPasswordsOfSessions(t *testing.T) {
+// The password after a user's name is redacted in the arguments of functions such as login and getConnection.
+func TestPasswordsInLoginCalls(t *testing.T) {
 	checkRedacted(t, "secret", `driver.login("bob", "Teapot.9b")`, `DriverManager.getConnection(url, "sa", "Teapot.9b")`, `new NetworkCredential("bob", "Teapot.9b")`, "SET PASSWORD FOR 'a' = PASSWORD('Teapot.9b')")
 	checkKept(t, `login("user", "password")`, `signIn("github", { callbackUrl: "/" })`)
 	checkRedacted(t, "url_credentials", "curl -u "+randomText(32)+": https://h")
 }
 
-// A public key is no secret.
-func TestPublicKeysStay(t *testing.T) {
+func TestPublicKeysAreKept(t *testing.T) {
 	checkKept(t, "Public key ping-sha256: pL1+qb9HTMRZJmuC/bB/ZI9d302BYrrqiVuRyW+DGrU=")
 }
 

@@ -10,7 +10,7 @@ import (
 	"precept/internal/redact"
 )
 
-// systemPrompt returns a JSON item of about n bytes without anything to redact.
+// systemPrompt returns a JSON message of at least n bytes without anything to redact.
 func systemPrompt(n int) []byte {
 	line := "Read the file before you edit the file. Run the narrowest test first, then the whole suite. "
 	return []byte(`{"role":"system","content":"` + strings.Repeat(line, n/len(line)+1) + `"}`)
@@ -36,7 +36,7 @@ func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []
 			return
 		}
 		if time.Now().After(end) {
-			tb.Fatal("the cache does not admit the text")
+			tb.Fatal("the cache does not contain the text after one minute")
 		}
 	}
 }
@@ -50,7 +50,8 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	second.UseCleanTexts(c)
 	hits := c.Hits()
 	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
-		t.Errorf("another session: %d hits, want %d", c.Hits(), hits+1)
+		t.Errorf("another session: got an unchanged text = %v and %d cache hits, want true and %d",
+			bytes.Equal(out, prompt), c.Hits(), hits+1)
 	}
 }
 
@@ -60,16 +61,16 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	r := redact.New(true)
 	r.UseCleanTexts(c)
 	prompt := systemPrompt(4 << 10)
-	secret := bytes.Replace(prompt, []byte("narrowest"), []byte("AKIAIOSFODNN7EXAMPLE"), 1)
+	withSecret := bytes.Replace(prompt, []byte("narrowest"), []byte("AKIAIOSFODNN7EXAMPLE"), 1)
 	waitCached(t, c, r, prompt)
 	for range 5 {
-		if out := r.JSONCached(nil, secret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
+		if out := r.JSONCached(nil, withSecret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
 			t.Fatal("the text with the key came from the cache, unredacted")
 		}
 		time.Sleep(time.Millisecond)
 	}
 	if c.Misses() < 5 {
-		t.Errorf("%d misses, want at least 5", c.Misses())
+		t.Errorf("got %d cache misses, want at least 5", c.Misses())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // generator draws values of one kind.
 type generator struct {
 	kind     kind
-	checksum bool
+	checksum bool // the values have check digits, so a higher recall is required
 	draw     func(r *rand.Rand) string
 }
 
@@ -33,7 +33,7 @@ func draw(r *rand.Rand, alphabet string, n int) string {
 	return string(b)
 }
 
-// oneOf returns a random text of the list.
+// oneOf returns a random element of the list.
 func oneOf(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
 // luhnNumber returns a random number of n digits with this prefix and a valid check digit.
@@ -162,7 +162,7 @@ func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// shapeGenerators returns the kinds that are found by their own shape, without context.
+// shapeGenerators returns generators of the kinds that are found by their own shape, without context.
 func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -197,8 +197,9 @@ func shapeGenerators() []generator {
 	}
 }
 
-// phrases returns the kinds that are found by their context; value is the part to redact.
-func phrases() map[kind]func(r *rand.Rand) (text, value string) {
+// contextGenerators returns, for each kind that is found by its context, a function that draws a text and the value in
+// the text.
+func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {
 			if r.IntN(2) == 0 {
@@ -236,7 +237,7 @@ func phrases() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// wrap puts a text into a place where texts occur; every place gives JSON.
+// wrap returns a JSON document with a text in the place of this number: prose, code, nested JSON or escaped.
 func wrap(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
@@ -266,9 +267,9 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const places = 5
+const places = 5 // number of places of wrap
 
-// flatten returns the strings of a document, with all escapes decoded.
+// flatten returns a document with the escapes of all levels decoded.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {
@@ -301,7 +302,8 @@ func TestRecallOfEachKind(t *testing.T) {
 			}
 		}
 		if got := float64(found) / each; got < want {
-			t.Errorf("recall %.3f, want %.3f; missed %q", got, want, missed[:min(5, len(missed))])
+			t.Errorf("%s: got recall %.3f, want at least %.3f; the first missed texts are %q",
+				k, got, want, missed[:min(5, len(missed))])
 		}
 	}
 	for _, m := range shapeGenerators() {
@@ -313,7 +315,7 @@ func TestRecallOfEachKind(t *testing.T) {
 			check(t, m.kind, want, func() (string, string) { v := m.draw(r); return v, v })
 		})
 	}
-	for k, f := range phrases() {
+	for k, f := range contextGenerators() {
 		t.Run("in context/"+k.String(), func(t *testing.T) {
 			check(t, k, 0.97, func() (string, string) { return f(r) })
 		})
@@ -377,6 +379,6 @@ func TestFalseRedactionsAreRare(t *testing.T) {
 		}
 	}
 	if limit := len(text) / 10_000; total >= limit {
-		t.Errorf("%d false redactions in %d bytes, must be below %d", total, len(text), limit)
+		t.Errorf("got %d false redactions in %d bytes of harmless text, want fewer than %d", total, len(text), limit)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTruncatedValuesAreRedacted(t *testing.T) {
+func TestCutTextRedactsTruncatedValues(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"mail bob.smith@exam", "mail [REDACTED:cut:1]"},
 		{"mail bob.smith@", "mail [REDACTED:cut:1]"},
@@ -32,23 +32,23 @@ func TestTruncatedValuesAreRedacted(t *testing.T) {
 	}
 }
 
-// A text that is truncated anywhere in a value shows a few characters of the value at most.
-func TestTruncatedValueShowsFewCharacters(t *testing.T) {
+// A text that is truncated in the second half of a value rarely shows the first half of the value.
+func TestTruncatedValueRarelyShowsItsFirstHalf(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
-		missed, total := 0, 0
+		shown, total := 0, 0
 		for range 200 {
 			v := m.draw(r)
 			at := len(v)*6/10 + r.IntN(len(v)*4/10)
 			for _, text := range []string{"Use " + v[:at], `{"to":"` + v[:at]} {
 				total++
 				if strings.Contains(New(true).CutText(text), v[:len(v)/2]) {
-					missed++
+					shown++
 				}
 			}
 		}
-		if missed*100 > total*3 {
-			t.Errorf("%s: of %d cut values %d show their first half", m.kind, total, missed)
+		if shown*100 > total*3 {
+			t.Errorf("%s: %d of %d cut values show their first half, want at most 3%%", m.kind, shown, total)
 		}
 	}
 }

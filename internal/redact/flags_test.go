@@ -46,7 +46,7 @@ func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 			want = strings.ReplaceAll(command, "PW", "[REDACTED:secret:1]")
 		}
 		if got := redact.New(false).Text(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
+			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 }

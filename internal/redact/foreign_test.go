@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// A token after a word for "token" or "API key" in another alphabet is redacted.
+// A token after a word for "token" or "API key" in another alphabet is redacted. Other values are kept.
 func TestTokensAfterLabelsInOtherAlphabetsAreRedacted(t *testing.T) {
 	const value = "4vgMAjAoE8brhK5mhmuISuXo3cV1jVfIxxqd"
 	for _, label := range []string{"访问令牌：", "密钥: ", `"密钥": "`, "APIキー：", "トークン: ", "API 키: ", "토큰 = ", "API-ключ: ", "токен: "} {
 		if out := New(true).Text(label + value); strings.Contains(out, value) {
-			t.Errorf("%s: got %q, want the value redacted", label, out)
+			t.Errorf("the token after the label %q: got %q, want the token redacted", label, out)
 		}
 	}
 	for _, text := range []string{"令牌: 已过期", "主键: user_id_2024", "キャッシュキー: node-modules-20-x64"} {
@@ -20,7 +20,7 @@ func TestTokensAfterLabelsInOtherAlphabetsAreRedacted(t *testing.T) {
 	}
 }
 
-// A word that ends a question is no password.
+// A word of letters alone that ends a question is no password.
 func TestQuestionAfterAWordForPasswordIsKept(t *testing.T) {
 	for _, text := range []string{"Passwort vergessen?", "Password forgotten?"} {
 		if out := New(true).Text(text); out != text {

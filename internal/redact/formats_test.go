@@ -8,8 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// formats returns texts as tools, configurations and logs print them; «» surrounds the secret. Keys of
-// vendors contain a bar, so that secret scanners do not report this repository; § is 36 letters and
+// formats returns texts as tools, configurations and logs print them, with each secret between « and ». Keys of
+// vendors contain a bar, so that secret scanners do not report this repository; § represents 36 letters and
 // digits, # 32 hexadecimal digits, and * a line of base64.
 func formats() []string {
 	return []string{
@@ -189,7 +189,7 @@ func formats() []string {
 	}
 }
 
-// outOfScope returns texts whose secret is kept, as docs/SAMPLES.md says.
+// outOfScope returns texts whose secret is not detected, as docs/SAMPLES.md says.
 func outOfScope() []string {
 	return []string{
 		"password: correcthorse",
@@ -210,7 +210,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		checkHidden := func(where, out string) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				if value, _, _ := strings.Cut(part, "»"); strings.Contains(out, value) {
-					t.Errorf("%s: the value %q of %q is left in %q", where, value, in, out)
+					t.Errorf("%s: %q becomes %q, want the value %q redacted", where, in, out, value)
 				}
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nestedPlaceholder reports whether out has a placeholder inside a placeholder. An input with a part of a
-// placeholder is not checked.
+// nestedPlaceholder reports whether out contains an incomplete placeholder, such as one with a placeholder inside. The
+// result is false for an input with an incomplete placeholder.
 func nestedPlaceholder(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
@@ -31,10 +31,10 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 		t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
 	}
 	if nestedPlaceholder(raw, out) {
-		t.Fatalf("placeholder in a placeholder\n in %s\nout %s", raw, out)
+		t.Fatalf("%s becomes %s, want complete placeholders only", raw, out)
 	}
 	if again := New(true).JSON(nil, out); !bytes.Equal(again, out) {
-		t.Fatalf("not idempotent\n in   %s\nonce  %s\ntwice %s", raw, out, again)
+		t.Fatalf("a second redaction of %s\nchanges %s\nto      %s", raw, out, again)
 	}
 }
 
@@ -61,9 +61,9 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// Secrets, fragments and separators follow each other at random: a replacement may reveal another
-// value.
-func TestRedactAnyMixture(t *testing.T) {
+// Redaction of a random sequence of secrets, fragments and separators leaves valid JSON, and a second redaction changes
+// nothing.
+func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 	pieces := []string{
 		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",
 		"415-555-0100", "+1", "203.0.113.7", "::", "2001:db8::1", "://", "u:p1@h", "Bearer ", "abcdef0123456789", "eyJ", ".", "sk-",
@@ -74,12 +74,12 @@ func TestRedactAnyMixture(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 24).Draw(t, "pieces"), "")
 		raw, err := json.Marshal(map[string]string{rapid.SampledFrom([]string{"content", "password", "token", "phone"}).Draw(t, "key"): text})
 		if err != nil {
-			t.Fatalf("got %v, want no error", err)
+			t.Fatalf("json.Marshal of %q: got error %v, want none", text, err)
 		}
 		checkJSON(t, raw)
 		once := New(true).Text(text)
 		if twice := New(true).Text(once); twice != once {
-			t.Fatalf("text not idempotent\n in   %q\nonce  %q\ntwice %q", text, once, twice)
+			t.Fatalf("a second redaction of %q\nchanges %q\nto      %q", text, once, twice)
 		}
 	})
 }
@@ -97,18 +97,18 @@ func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
 		t.Errorf("got counts %v, want 3 emails and 2 cards", counts)
 	}
 	if left := r.Counts(); left != nil {
-		t.Errorf("got counts %v after the first read, want none", left)
+		t.Errorf("got counts %v after DrainCounts, want none", left)
 	}
 	if got := New(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("another redactor continues the numbers of the first: %s", got)
+		t.Errorf("a new redactor: got %s, want [REDACTED:email:1]", got)
 	}
 }
 
-func TestRedactorKeepsPersonalDataOnRequest(t *testing.T) {
+func TestRedactorOfSecretsKeepsPersonalData(t *testing.T) {
 	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
 	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
 	if got := string(New(false).JSON(nil, []byte(in))); got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("%s becomes %s, want %s", in, got, want)
 	}
 }
 
@@ -117,21 +117,22 @@ func TestRedactCopiesNothingWhenClean(t *testing.T) {
 	dst := []byte("kept")
 	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
-		t.Error("JSON copied a text without values, or changed dst")
+		t.Errorf("JSON of a text without secrets: got a copy = %v and dst %q, want no copy and dst \"kept\"",
+			&out[0] != &raw[0], dst)
 	}
 	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {
-		t.Errorf("got %v allocations for a text without values, want 0", n)
+		t.Errorf("got %v allocations for a text without secrets, want 0", n)
 	}
 }
 
-// Texts are truncated inside a secret, as a capture at its limit is.
+// Text redacts a secret that the end of the text truncates.
 func TestRedactTextTruncatedInsideASecret(t *testing.T) {
 	for _, text := range []string{
 		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",
 	} {
 		if got := New(true).Text(text); !strings.Contains(got, Placeholder) {
-			t.Errorf("got the secret in %q, want none", got)
+			t.Errorf("%q becomes %q, want a placeholder", text, got)
 		}
 	}
 }

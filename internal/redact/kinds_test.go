@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
 
-// want returns the expected result of an example.
+// want returns the expected result of an example: the input itself for an empty out.
 func (x example) want() string {
 	if x.out == "" {
 		return x.in
@@ -21,7 +21,7 @@ func (x example) want() string {
 
 func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
-		shown := kind(k) == none || kind(k) == fragment // neither is found by the scan
+		hasExample := kind(k) == none || kind(k) == fragment // neither is found by the scan
 		for _, x := range row.examples {
 			got := New(true).Text(x.in)
 			if got != x.want() {
@@ -30,19 +30,19 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 			if again := New(true).Text(got); again != got {
 				t.Errorf("%s: a second redaction changes %q to %q", row.name, got, again)
 			}
-			kept := New(false).Text(x.in)
-			if redacted := kept != x.in; redacted != (x.out != "" && !row.personal) {
-				t.Errorf("%s: without personal data %q becomes %q, want a change = %v", row.name, x.in, kept, x.out != "" && !row.personal)
+			secretsOnly := New(false).Text(x.in)
+			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
+				t.Errorf("%s: without personal data %q becomes %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
 			}
-			shown = shown || strings.Contains(x.out, Placeholder+row.name+":1]")
+			hasExample = hasExample || strings.Contains(x.out, Placeholder+row.name+":1]")
 		}
-		if !shown {
-			t.Errorf("%s has no example that is redacted", row.name)
+		if !hasExample {
+			t.Errorf("kind %s has no redacted example, want at least one", row.name)
 		}
 	}
 }
 
-// Each anchor and each prefix has an example that is not redacted without it.
+// For each anchor and each prefix, a text is redacted differently without the anchor or prefix.
 func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
@@ -65,16 +65,16 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			if p.uuid {
 				body = "a1b2c3d4-0a1b-4c3d-8e5f-60718293a4b5"
 			}
-			most, less := p.text+body[:p.minBytes]+" ", p.text+body[:p.minBytes-1]+" "
-			x := []example{{in: most, out: Placeholder + row.name + ":1] "}, {in: less}}
-			for _, x := range x {
+			shortest, tooShort := p.text+body[:p.minBytes]+" ", p.text+body[:p.minBytes-1]+" "
+			examples := []example{{in: shortest, out: Placeholder + row.name + ":1] "}, {in: tooShort}}
+			for _, x := range examples {
 				if got := New(true).Text(x.in); got != x.want() {
 					t.Errorf("%q becomes %q, want %q", x.in, got, x.want())
 				}
 			}
 			if !needed(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
-			}, append(x, row.examples...)) {
+			}, append(examples, row.examples...)) {
 				t.Errorf("%s: no example needs the prefix %q", row.name, p.text+p.bodyStart)
 			}
 		}
@@ -111,7 +111,8 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		return
 	}
 	if have != docsTable() {
-		t.Errorf("%s lists other kinds; go test ./internal/redact -run Docs -update writes\n%s", file, docsTable())
+		t.Errorf("%s does not list the kinds of kindTable; go test ./internal/redact -run Docs -update writes\n%s",
+			file, docsTable())
 	}
 }
 
@@ -119,9 +120,9 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
-	for _, private := range []bool{false, true} {
+	for _, personal := range []bool{false, true} {
 		for k, row := range kindTable() {
-			if kind(k) == none || row.personal != private {
+			if kind(k) == none || row.personal != personal {
 				continue
 			}
 			in, out := "", "`"+Placeholder+row.name+":1]`"
@@ -129,7 +130,7 @@ func docsTable() string {
 				in, out = "`"+shortened(row.examples[0].in)+"`", "`"+shortened(row.examples[0].out)+"`"
 			}
 			name := row.name
-			if private {
+			if personal {
 				name += " (personal)"
 			}
 			b.WriteString("| " + name + " | " + row.description + " | " + in + " | " + out + " |\n")

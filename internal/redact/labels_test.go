@@ -8,7 +8,7 @@ import (
 // alnum40 is a random token.
 const alnum40 = "q7ZtB2mKx9VwL4nRc8HdY3pJs6FgT1aUe5WiO0kN"
 
-// A token is redacted after the words and signs with which people, tables and other languages name it.
+// A token is redacted after labels in prose, in tables, with arrows, and in other languages.
 func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{
@@ -18,12 +18,12 @@ func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 		"API-Schlüssel: ", "Zugangsschlüssel = ", "clé API : ", "chave de API: ", "Der API-Schlüssel lautet ", "API キー: ", "APIキーは", "令牌为 ", "access token 是 ",
 	} {
 		if out := New(true).Text(label + alnum40 + "` | x"); strings.Contains(out, alnum40[:12]) {
-			t.Errorf("%s: got %q, want the token redacted", label, out)
+			t.Errorf("the token after the label %q: got %q, want the token redacted", label, out)
 		}
 	}
 }
 
-// Keys that are no secrets, and words between a name and its value, are kept.
+// Values of names that are no secrets, and prose after the name of a secret, are kept.
 func TestNamesWithoutASecretAreKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -41,7 +41,8 @@ func TestNamesWithoutASecretAreKept(t *testing.T) {
 	}
 }
 
-// Passwords are redacted after a user's name, in several words, and with dots.
+// Passwords after a user's name, passphrases of several words, passwords with dots, and tokens without changes
+// between digits and letters are redacted.
 func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
 	t.Parallel()
 	for text, password := range map[string]string{
@@ -79,9 +80,9 @@ func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
 	}
 }
 
-// Numbers that China, Japan and Korea give to a person are redacted: the first by its check digit, the others
-// after their word. Other numbers of the same length are kept.
-func TestNationalNumbers(t *testing.T) {
+// The national identity numbers of China, by their check digit, and of Japan and Korea, after a word for such a number,
+// are redacted. Other numbers of the same length are kept.
+func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
 		"身份证号码：11010519491231002X": "11010519491231002X",
@@ -101,8 +102,8 @@ func TestNationalNumbers(t *testing.T) {
 	}
 }
 
-// A telephone number is redacted if the words after the number name it, and with blanks around its separator.
-func TestPhonesByWordsAfterAndBlanks(t *testing.T) {
+// A telephone number is redacted before "is my mobile number", and with blanks around its separator.
+func TestPhonesBeforeTheirLabelAndWithBlanks(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
 		"07700 900123 is my mobile number": "900123",

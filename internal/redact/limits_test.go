@@ -31,7 +31,7 @@ func checkRedacted(t *testing.T, kind string, texts ...string) {
 // randomText returns n letters and digits in a random-looking order.
 func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
-// Each word that names a kind of number does so in singular and plural; other words do not.
+// A number without a form of its own is redacted after a word for its kind, and kept after other words.
 func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
 		checkRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
@@ -53,7 +53,8 @@ func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// A random value has 16 to 1,000 bytes, changes often between letters and digits, and holds token characters only.
+// The value of a token's name is redacted if the value is long, without brackets and blanks, and changes often between
+// letters, digits and cases, or if the value is a long number of different digits.
 func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	checkRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
@@ -64,8 +65,8 @@ func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 
-// A quoted value after a quoted name is a password in nearly all cases; an unquoted one in code needs a letter and a
-// digit or a sign.
+// A quoted value after a quoted name is a password in nearly all cases; an unquoted value in code needs a letter and a
+// digit or a punctuation character.
 func TestPasswordsByQuotingAndName(t *testing.T) {
 	checkRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
@@ -76,13 +77,14 @@ func TestPasswordsByQuotingAndName(t *testing.T) {
 	}
 }
 
-// Credentials after a scheme are long, or have a digit.
+// The word after Bearer is redacted if the word is long enough and has a digit or letters of both cases; the word after
+// Basic, if the word decodes to user:password.
 func TestCredentialsAfterAScheme(t *testing.T) {
 	checkRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
 	checkKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// A prefix is enough where the text ends inside the key, and not where the text continues.
+// A short key is redacted at the end of the text, where the key may be truncated, and kept where the text continues.
 func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		checkRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
@@ -96,7 +98,7 @@ func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	checkKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
-// Files and modules are no addresses, with any extension; the same extension is a domain elsewhere.
+// Names such as logo@2x.png and mod@v1.2.zip are no addresses; bob@example.zip is an address.
 func TestFileNamesAreNoAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
 		checkKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
@@ -106,12 +108,12 @@ func TestFileNamesAreNoAddresses(t *testing.T) {
 	checkKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
-// Placeholders are kept; texts that only resemble a placeholder are text.
+// Placeholders are kept; values in texts that only resemble a placeholder are redacted.
 func TestPlaceholdersAreKept(t *testing.T) {
 	checkKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
-			t.Errorf("%q becomes %q, want the placeholders kept and the address redacted", text, got)
+			t.Errorf("%q becomes %q, want the last address as email:1 or email:2 and no @", text, got)
 		}
 	}
 }
@@ -130,10 +132,10 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 		}
 	}
 	if got := redact.New(true).CutText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
-		t.Errorf(`got %q, want "mail [REDACTED:email:1]"`, got)
+		t.Errorf(`CutText of a complete address: got %q, want "mail [REDACTED:email:1]"`, got)
 	}
 	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("the last word of a cut text becomes %q, want 256 characters of it cut", got)
+		t.Errorf("CutText of a word of 302 bytes: got %q, want the last 256 bytes redacted", got)
 	}
 }
 
@@ -141,29 +143,29 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 func TestReplacementsAreCountedByKind(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
-		t.Error("a new redactor has counts, want none")
+		t.Errorf("a new redactor: got counts %v, want none", r.Counts())
 	}
 	r.Text("a@b.io a@b.io 203.0.113.7")
 	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))
 	if got := fmt.Sprint(r.Counts()); got != "map[card:1 email:3 ip:1]" {
-		t.Errorf(`got %q, want "map[card:1 email:3 ip:1]"`, got)
+		t.Errorf(`Counts: got %q, want "map[card:1 email:3 ip:1]"`, got)
 	}
 	if got := fmt.Sprint(r.DrainCounts()); got != "map[card:1 email:3 ip:1]" || r.Counts() != nil {
-		t.Errorf(`got %q, want "map[card:1 email:3 ip:1]" and r.Counts() nil`, got)
+		t.Errorf(`DrainCounts: got %q and then counts %v, want "map[card:1 email:3 ip:1]" and then none`, got, r.Counts())
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
-		t.Errorf("got %s, want the numbers to continue with email:2 and email:3", got)
+		t.Errorf("after DrainCounts: got %s, want [REDACTED:email:2] [REDACTED:email:3]", got)
 	}
 }
 
-// Escapes are decoded, in either case and nested; invalid escapes are text.
+// JSON escapes, nested and with hexadecimal digits of either case, are decoded; invalid escapes are kept.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
 		`bob\\u0040example.com`: "%", `\\\\u0062ob@example.com`: "%", `bob\u004gexample.com`: `bob\u004gexample.com`, `bob\u00`: `bob\u00`, `bob\x40example.com`: `bob\x40example.com`, `bob@example.com\`: `%\`, `C:\dir\x@example.com`: `C:\dir\%`,
 	} {
 		if got := redact.New(true).Text(in); got != strings.Replace(want, "%", "[REDACTED:email:1]", 1) {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("%s becomes %s, want %s with the address as email:1 for %%", in, got, want)
 		}
 	}
 }
@@ -183,8 +185,9 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	}
 }
 
-// A private key ends at its last line, at the text after the key, or at the end of the text.
-func TestPrivateKeysEndAtTheLastLine(t *testing.T) {
+// A private key ends at its last line, at the text after the key, or at the end of the text. JWTs, webhooks and URL
+// credentials end at their last part.
+func TestMultipartSecretsEndAtTheirLastPart(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)
 	checkMarked(t, "private_key",

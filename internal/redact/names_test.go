@@ -53,7 +53,7 @@ func namedSecrets() []struct{ name, value, kind string } {
 	}
 }
 
-// A name identifies its value as a secret in each format of settings.
+// The value of a name of a secret is redacted in each settings format.
 func TestNamesOfSecretsInEveryFormat(t *testing.T) {
 	forms := []string{
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,

@@ -10,8 +10,8 @@ import (
 	"precept/internal/redact"
 )
 
-// A bare number of JSON is read as a whole: a card anywhere, a phone or social security number under such a name.
-func TestBareJSONNumbersAreRedacted(t *testing.T) {
+// An unquoted JSON integer is redacted if it is a card number, or a phone or social security number by its key.
+func TestUnquotedJSONNumbersAreRedacted(t *testing.T) {
 	for in, want := range map[string]string{
 		`[4111111111111111,4111111111111111]`:             `["[REDACTED:card:1]","[REDACTED:card:1]"]`,
 		`{"a":4111111111111111.0,"b":4111111111111111e0}`: `{"a":4111111111111111.0,"b":4111111111111111e0}`,
@@ -65,7 +65,7 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 		before := string(raw)
 		var is any
 		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &is); err != nil || string(raw) != before {
-			t.Fatalf("%s: got %v, want no error and string(raw) = %q", before, err, before)
+			t.Fatalf("JSON(%s): got error %v and input %s afterwards, want no error and the same input", before, err, raw)
 		}
 		if at, ok := sameForm(was, is); !ok {
 			t.Fatalf("the redaction changed the structure of %s at %s", before, at)
@@ -73,7 +73,7 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 	})
 }
 
-// sameForm reports whether two JSON values have the same form, and the place of the first difference.
+// sameForm reports whether two JSON values have the same form. Otherwise, at is the place of the first difference.
 func sameForm(was, is any) (at string, ok bool) {
 	switch w := was.(type) {
 	case map[string]any:

@@ -8,8 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// If a list has a name and a value in each item, the name identifies the value after the name, in each notation.
-func TestNameValuePairsOfLists(t *testing.T) {
+// A pair of a name member and a value member is redacted by the name in JSON, YAML and XML.
+func TestNameValuePairsInEachNotation(t *testing.T) {
 	checkMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
@@ -52,8 +52,8 @@ func TestNameValuePairsOfLists(t *testing.T) {
 	}
 }
 
-// The same pairs in a body: as JSON, as a text in JSON, and as nested JSON.
-func TestNameValuePairsInJSON(t *testing.T) {
+// Pairs of a name and a value are redacted in JSON, and in JSON that is nested in strings up to three times.
+func TestNameValuePairsInNestedJSON(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`
 	for depth := range 4 {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The value of a panic may be user data; the text of a runtime error is reported.
+// PanicKind returns the type of a panic value, which may be user data, and the text of a runtime error.
 func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()
@@ -27,7 +27,7 @@ func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	} {
 		got := redact.PanicKind(c.value)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "words") {
-			t.Errorf("a panic with %v is reported as %q, want %q", c.value, got, c.want)
+			t.Errorf("PanicKind of a panic with %v: got %q, want a text with %q and without \"words\"", c.value, got, c.want)
 		}
 	}
 }

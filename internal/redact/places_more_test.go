@@ -2,9 +2,9 @@ package redact_test
 
 import "testing"
 
-// Passwords and secrets are found in further places: scripts that type into a page, routers, files that a command
-// prints, and sentences with words between the label and the verb.
-func TestSecretsInFurtherPlaces(t *testing.T) {
+// Secrets are redacted in scripts that type into a page, in router settings, in files that a command prints, and in
+// sentences with words between the label and the verb; phones, URLs and cards are redacted in further forms.
+func TestSecretsInScriptsRoutersAndSentences(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	checkMarked(t, "secret",

@@ -11,8 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with <> around the secret. § and # stand for the characters of a token, * for a
-// line of a key.
+// secrets returns texts by kind, with the secret between < and >. In the lists below, | is left out of the texts, §
+// and # are the characters of a token, and * is a line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -57,7 +57,7 @@ func secrets() map[string][]string {
 	return list
 }
 
-// split returns a text of secrets without its marks, the secret, and the expected result.
+// split returns a text of secrets without its marks, the secret, and the text with % in place of the secret.
 func split(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
@@ -80,14 +80,13 @@ func TestSecretsAreRedactedEverywhere(t *testing.T) {
 				t.Errorf("%q becomes %q, want %q", in, got, want)
 			}
 			if again := redact.New(true).Text(want); again != want {
-				t.Errorf("%q, redacted again, becomes %q", want, again)
+				t.Errorf("a second redaction changes %q to %q", want, again)
 			}
 		}
 	}
 }
 
-// Nested JSON strings hide nothing down to four levels, and keys neither; the result is JSON with the same text
-// redacted.
+// A secret in a value or key is redacted in JSON that is nested in up to four strings, and the result is valid JSON.
 func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
@@ -140,22 +139,22 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 	}
 	for _, image := range []string{"data:image/png;base64," + strings.Repeat("iVBORw0KGgo", 300), strings.Repeat("AKIA+4111111111111111/", 200)} {
 		if got := redact.New(true).Text(image); got != image {
-			t.Errorf("an image becomes %.80q, want it unchanged", got)
+			t.Errorf("a long base64 text becomes %.80q, want the text unchanged", got)
 		}
 	}
 }
 
-// A key in base64 of any length is no image.
-func TestLongBase64KeyIsNoImage(t *testing.T) {
+// A private key in base64 is redacted although long base64 is otherwise not scanned.
+func TestLongBase64KeyIsRedacted(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {
 		t.Errorf("a key in base64 becomes %.80s, want %s", got, want)
 	}
 }
 
-// An account has one number in each spelling.
-func TestAccountSpellingsShareOneNumber(t *testing.T) {
+// Spellings of one IBAN get one number.
+func TestIBANSpellingsShareOneNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
-		t.Errorf(`got %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
+		t.Errorf(`an IBAN in two spellings: got %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
 	}
 }

@@ -14,12 +14,12 @@ func TestRedactText(t *testing.T) {
 		{"nothing", "func main() { x := a[1] }", "func main() { x := a[1] }"},
 		{"same value, same number", "a@b.io c@d.io A@b.io", "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"},
 		{"phones", "+1 (415) 555-0100, (415) 555-0100, 415-555-0100, +442079460958", "[REDACTED:phone:1], [REDACTED:phone:2], [REDACTED:phone:2], [REDACTED:phone:3]"},
-		{"an account, grouped or not", "DE89 3704 0044 0532 0130 00, DE89370400440532013000, DE89-3704-0044-0532-0130-00", "[REDACTED:iban:1], [REDACTED:iban:1], [REDACTED:iban:1]"},
+		{"one IBAN, grouped or not, one number", "DE89 3704 0044 0532 0130 00, DE89370400440532013000, DE89-3704-0044-0532-0130-00", "[REDACTED:iban:1], [REDACTED:iban:1], [REDACTED:iban:1]"},
 		{"a phone in three groups", "phone 0171 123 4567", "phone [REDACTED:phone:1]"},
-		{"a short phone", "phone 555 0199, phone 5550199", "phone [REDACTED:phone:1], phone 5550199"},
-		{"dates by phone words", "call by 2026-01-31, phone 31.01.2026", "call by 2026-01-31, phone 31.01.2026"},
-		{"what only begins like a placeholder", "[REDACTED:bob@example.com]", "[REDACTED:[REDACTED:email:1]]"},
-		{"placeholder is not a context", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
+		{"seven digits are a phone only in groups", "phone 555 0199, phone 5550199", "phone [REDACTED:phone:1], phone 5550199"},
+		{"dates after words for a phone are kept", "call by 2026-01-31, phone 31.01.2026", "call by 2026-01-31, phone 31.01.2026"},
+		{"an address in an incomplete placeholder", "[REDACTED:bob@example.com]", "[REDACTED:[REDACTED:email:1]]"},
+		{"a placeholder is no word for a phone", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,16 +37,16 @@ func TestRedactText(t *testing.T) {
 func TestRedactJSON(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
-		{"key decides", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
-		{"schema", `{"password":{"type":"string"},"required":["password"]}`, `{"password":{"type":"string"},"required":["password"]}`},
-		{"key itself", `{"bob@example.com":1}`, `{"[REDACTED:email:1]":1}`},
-		{"bare number", `{"card":4111111111111111,"t":1700000000000}`, `{"card":"[REDACTED:card:1]","t":1700000000000}`},
-		{"phone by key", `{"phone":4155550100,"id":4155550100}`, `{"phone":"[REDACTED:phone:1]","id":4155550100}`},
+		{"a key identifies a plain word as a password", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
+		{"a schema of a password is kept", `{"password":{"type":"string"},"required":["password"]}`, `{"password":{"type":"string"},"required":["password"]}`},
+		{"an address as a key", `{"bob@example.com":1}`, `{"[REDACTED:email:1]":1}`},
+		{"an unquoted card number", `{"card":4111111111111111,"t":1700000000000}`, `{"card":"[REDACTED:card:1]","t":1700000000000}`},
+		{"an unquoted phone number by its key", `{"phone":4155550100,"id":4155550100}`, `{"phone":"[REDACTED:phone:1]","id":4155550100}`},
 		{"short phones by key", `{"tel":"5550199","cell":"5550198","label":"5550197"}`, `{"tel":"[REDACTED:phone:1]","cell":"[REDACTED:phone:2]","label":"5550197"}`},
-		{"a key is for its value", `[{"password":"correcthorse"},"batterystaple"]`, `[{"password":"[REDACTED:secret:1]"},"batterystaple"]`},
-		{"arguments", `{"arguments":"{\"to\":\"bob@example.com\",\"body\":\"hi\\nann@example.com\"}"}`, `{"arguments":"{\"to\":\"[REDACTED:email:1]\",\"body\":\"hi\\n[REDACTED:email:2]\"}"}`},
-		{"escaped", `"bob\u0040example.com and https:\/\/u:p1@h\/"`, `"[REDACTED:email:1] and https:\/\/[REDACTED:url_credentials:1]@h\/"`},
-		{"pem", `"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n"`, `"[REDACTED:private_key:1]\n"`},
+		{"a key has no effect after its value", `[{"password":"correcthorse"},"batterystaple"]`, `[{"password":"[REDACTED:secret:1]"},"batterystaple"]`},
+		{"JSON in a string", `{"arguments":"{\"to\":\"bob@example.com\",\"body\":\"hi\\nann@example.com\"}"}`, `{"arguments":"{\"to\":\"[REDACTED:email:1]\",\"body\":\"hi\\n[REDACTED:email:2]\"}"}`},
+		{"escaped characters in values", `"bob\u0040example.com and https:\/\/u:p1@h\/"`, `"[REDACTED:email:1] and https:\/\/[REDACTED:url_credentials:1]@h\/"`},
+		{"a PEM private key", `"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n"`, `"[REDACTED:private_key:1]\n"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRedactJSON(t *testing.T) {
 				t.Errorf("JSON(%s)\n got %s\nwant %s", tt.in, got, tt.want)
 			}
 			if !json.Valid([]byte(got)) {
-				t.Errorf("got invalid JSON: %s", got)
+				t.Errorf("%s becomes invalid JSON: %s", tt.in, got)
 			}
 		})
 	}

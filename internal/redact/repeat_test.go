@@ -12,7 +12,8 @@ func TestEveryRepeatOfEverySecretIsRedacted(t *testing.T) {
 	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)
 	got := New(true).Text(text)
 	if strings.Contains(got, first) || strings.Contains(got, second) {
-		t.Errorf("%d and %d repeats are left of 41 each", strings.Count(got, first), strings.Count(got, second))
+		t.Errorf("got %d and %d of 41 occurrences of the two secrets left, want 0",
+			strings.Count(got, first), strings.Count(got, second))
 	}
 }
 
@@ -24,13 +25,13 @@ func TestRedactedRepeatsAreValidJSON(t *testing.T) {
 	} {
 		got := New(true).JSON(nil, []byte(raw))
 		if !json.Valid(got) {
-			t.Errorf("%s became %s, want valid JSON", raw, got)
+			t.Errorf("%s becomes %s, want valid JSON", raw, got)
 		}
 	}
 }
 
-// Every line of the test data, cut at every byte, as a text and inside a JSON string.
-func TestTruncatedLinesAreRead(t *testing.T) {
+// Text does not panic on any beginning of a line of the test data, and JSON stays valid with the line in a string.
+func TestTruncatedLinesDoNotPanic(t *testing.T) {
 	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
 	for _, line := range lines(t, "testdata/recall.txt") {
 		texts = append(texts, strings.NewReplacer("«", "", "»", "").Replace(expand(line)))

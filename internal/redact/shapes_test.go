@@ -26,8 +26,8 @@ func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// The key of a vendor must match its form to the last part. A text that only begins like a key is kept.
-func TestVendorKeysAreMatchedToTheLastPart(t *testing.T) {
+// SendGrid keys, Basic credentials and cards are matched to the last part; the end of the text may cut a SendGrid key.
+func TestValuesAreMatchedToTheLastPart(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	checkMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
 	checkMarked(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")

@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// A value ends at its bounds; some texts after the name of a secret are no value.
-func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
+// The value of a secret ends at a delimiter. Code, references and short words after the name of a secret are kept.
+func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 	checkMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
 		"PASSWORD=<hunter22xyz>, and more",
@@ -96,7 +96,7 @@ func TestValuesOfSecretsEndAtTheirBounds(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
-// Credentials in headers and URLs are redacted.
+// Credentials in headers and URLs are redacted; variables, empty passwords and words are kept.
 func TestCredentialsInHeadersAndURLs(t *testing.T) {
 	checkMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
@@ -173,8 +173,8 @@ func TestNumbersNextToOtherNumbers(t *testing.T) {
 	}
 }
 
-// Each piece of a text can be redacted; a second redaction changes nothing, and JSON remains JSON.
-func TestEveryPieceOfATextIsRedactable(t *testing.T) {
+// A second redaction of any piece of a text changes nothing, and valid JSON remains valid.
+func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
 		"DB_PASSWORD12 := 'hunter22xyz' # AccountKey=Ab1/Cd2+Ef3gHi4j== sig=a1B2c3D4%2Fe5F6g7H8%3D",
@@ -194,7 +194,7 @@ func TestEveryPieceOfATextIsRedactable(t *testing.T) {
 	}
 }
 
-// checkPiece checks a piece of a text: a second redaction changes nothing, and JSON stays JSON.
+// checkPiece checks that a second redaction of the piece changes nothing, and that valid JSON remains valid.
 func checkPiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
@@ -232,19 +232,19 @@ func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
 		}
 	}
 	if got := redact.New(true).Text(`{"note":"hunter22 again","password":"hunter22"}`); strings.Contains(got, "hunter22") {
-		t.Errorf("a repeat in the same text is kept: %s", got)
+		t.Errorf("a text with the password twice: got %s, want both redacted", got)
 	}
 	r.Text("password: correcthorse\npassword='secret:1'")
 	if got := r.Text("correcthorse [REDACTED:secret:1]"); got != "correcthorse [REDACTED:secret:1]" {
-		t.Errorf("a plain word becomes %s, want it unchanged", got)
+		t.Errorf("a known password without digits, and a placeholder: got %s, want both unchanged", got)
 	}
 	r.Reset()
 	if got := r.Text("I used hunter22."); got != "I used hunter22." {
-		t.Errorf("after Reset: got %s, want the word unchanged", got)
+		t.Errorf("a known password after Reset: got %s, want the text unchanged", got)
 	}
 }
 
-// The numbers of a session continue in the next exchange; after a restart no number is used twice.
+// The numbers of a session continue in another redactor; after a restart no number is used twice.
 func TestNumbersOfASessionContinue(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewNumbers(nil)
@@ -264,8 +264,8 @@ func TestNumbersOfASessionContinue(t *testing.T) {
 	}
 }
 
-// After Reset, a redactor starts its numbers again: no sample reveals a value of another sample.
-func TestForgottenValuesGetNewNumbers(t *testing.T) {
+// After Reset, a redactor has no counts and numbers the values from 1 again.
+func TestResetStartsNumbersAndCountsAgain(t *testing.T) {
 	r := redact.New(true)
 	for _, many := range []int{2, 300} {
 		for i := range many {
@@ -273,20 +273,20 @@ func TestForgottenValuesGetNewNumbers(t *testing.T) {
 		}
 		r.Reset()
 		if left := r.Counts(); left != nil {
-			t.Errorf("got counts %v after the first read, want none", left)
+			t.Errorf("after Reset: got counts %v, want none", left)
 		}
 		got := r.Text("aa@b.io a@b.io aa@b.io")
 		if want := "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"; got != want {
 			t.Errorf("after %d values: got %s, want %s", many, got, want)
 		}
 		if n := r.Counts()["email"]; n != 3 {
-			t.Errorf("got %d counted addresses, want 3", n)
+			t.Errorf("after %d values and Reset: got a count of %d addresses, want 3", many, n)
 		}
 		r.Reset()
 	}
 }
 
-// The last word of a truncated text is kept where no secret begins so.
+// The last word of a truncated text is kept if no redacted value begins with such a word.
 func TestHarmlessLastWordOfTruncatedText(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).CutText(text); got != text {
