@@ -60,7 +60,7 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchBy is Launch with a command line that ends in precept, such as a wrapper that limits memory.
+// LaunchBy is Launch with a command line that ends in precept, such as a shell with a limit of open files.
 func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)

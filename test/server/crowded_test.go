@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// The feedback of a session and of a run is bounded. An entry beyond the bound is refused, in an array alone; existing
-// entries may still be repeated and corrected.
+// limits.feedback limits the feedback entries of a session and of a run. A new entry above the limit is refused, and
+// of an array only this entry. A stored entry may still be repeated.
 func TestFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -30,17 +30,17 @@ func TestFeedbackIsBounded(t *testing.T) {
 			}
 			dir := t.TempDir()
 			p := harness.Serve(t, dir, model.URL, flags...)
-			turn := func(headers ...string) {
+			sendTurn := func(headers ...string) {
 				t.Helper()
 				h := http.Header{}
 				for i := 0; i < len(headers); i += 2 {
 					h.Set(headers[i], headers[i+1])
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("got status %d, body %s, want status 200", status, b)
+					t.Fatalf("chat request with the headers %v: got status %d, want 200: %s", headers, status, b)
 				}
 			}
-			postEntries := func(want int, has, session string, ids ...string) {
+			postEntries := func(wantStatus int, wantText, session string, ids ...string) {
 				t.Helper()
 				var list []string
 				for _, id := range ids {
@@ -50,12 +50,13 @@ func TestFeedbackIsBounded(t *testing.T) {
 				if len(ids) > 1 {
 					body = "[" + body + "]"
 				}
-				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != want || !strings.Contains(b, has) {
-					t.Errorf("%s %v: got status %d, body %s, want status %d and b with %q", session, ids, status, b, want, has)
+				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != wantStatus || !strings.Contains(b, wantText) {
+					t.Errorf("feedback %v of session %s: got status %d, body %s, want status %d and a body with %q",
+						ids, session, status, b, wantStatus, wantText)
 				}
 			}
 
-			turn("Precept-Session", "alone")
+			sendTurn("Precept-Session", "alone")
 			postEntries(202, "joined", "alone", "a")
 			postEntries(202, "joined", "alone", "b", "c")
 			postEntries(429, "limits.feedback", "alone", "d")
@@ -65,16 +66,16 @@ func TestFeedbackIsBounded(t *testing.T) {
 			postEntries(202, "parked", "later", "a", "b", "c")
 			postEntries(429, "post the feedback again after the reply", "later", "d")
 			postEntries(202, "parked", "later", "b")
-			turn("Precept-Session", "later")
+			sendTurn("Precept-Session", "later")
 			p.Eventually("the parked feedback to join its session", func() bool {
 				_, b := harness.Get(t, p.Admin+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
 			postEntries(429, "limits.feedback", "later", "d")
 
-			// Four members each have one lesson: the set of the run takes three.
+			// Four sessions of the run have one entry each: the run counts three, and leaves one out.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
-				turn("Precept-Session", name, "Precept-Run", "r")
+				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")
 			}
 			_, metrics := harness.Get(t, p.Admin+"/metrics", "token")

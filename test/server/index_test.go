@@ -10,7 +10,7 @@ import (
 	"precept/test/harness"
 )
 
-// The index follows an edit by hand, and holds the counted numbers, not those of a file.
+// The index _index.md lists a lesson that is added by hand, and has the counts of the report.
 func TestIndexFollowsAnEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
@@ -19,7 +19,7 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	a.User("Run the build script.")
 	a.Send(false)
 	if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
-		t.Fatalf("got status %d, body %q, want status < 300", status, b)
+		t.Fatalf("feedback: got status %d, want below 300: %s", status, b)
 	}
 	harness.Eventually(t, "the session's reward in the report", func() bool {
 		_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
@@ -33,7 +33,7 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	})
 }
 
-// A running server imports the transcripts that the command sends, and names a bad line.
+// The command import sends transcripts to a running server, which stores the good line and names the bad line.
 func TestImportBesideARunningServer(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
@@ -46,7 +46,8 @@ func TestImportBesideARunningServer(t *testing.T) {
 	}
 	out, stderr, code := harness.Verb(t, "", "import", "--data-dir", p.Dir, "--json", file)
 	if !strings.Contains(out, `"samples": 1`) || !strings.Contains(out, "past.jsonl: line 2") || code != 1 {
-		t.Errorf("import prints %s%s with the exit code %d, want one sample, a fault in line 2 and exit code 1", out, stderr, code)
+		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, a fault in line 2 and exit code 1",
+			out, stderr, code)
 	}
 	if out := harness.MustVerb(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {
 		t.Errorf("export prints %s, want one redacted sample with the score 1", out)

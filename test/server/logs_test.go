@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// Each log line of a request has the id of the response. No line at any level holds text of a
-// request, a reply or feedback.
+// Each failed request has a log line with its Precept-Request-Id. No line at any level holds text of a request, a reply
+// or feedback.
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
@@ -54,18 +54,18 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		defer func() { _ = res.Body.Close() }()
 		if b, _ := io.ReadAll(res.Body); res.StatusCode != want {
-			t.Fatalf("%s %s: %d %s, want %d", method, url, res.StatusCode, b, want)
+			t.Fatalf("%s %s: got status %d, body %s, want status %d", method, url, res.StatusCode, b, want)
 		}
 		return res.Header.Get("Precept-Request-Id")
 	}
 	chat := func(words string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + words + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
-	requestIDs := map[string]string{ // request id of the response, by failure
+	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
 		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
 		"an upstream that hangs up":              ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
-		"an upstream that speaks something else": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
-		"a token that is wrong":                  ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
+		"an upstream that does not answer HTTP":  ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
+		"an admin request with a wrong token":    ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
 	}
 	ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
 	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
@@ -87,17 +87,17 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("content is in the log: %s", lines.Text())
+			t.Errorf("a log line has text of a request or a reply: %s", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			continue // the login link of the first start
+			continue // lines that are not JSON name no request
 		}
 		named[line.Request] = true
 	}
 	for what, id := range requestIDs {
 		if id == "" || !named[id] {
-			t.Errorf("%s: no line of the log names the request %q", what, id)
+			t.Errorf("%s: no log line names the request id %q", what, id)
 		}
 	}
 	if t.Failed() {

@@ -20,23 +20,23 @@ func TestReadyVerbMatchesReadyz(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
 	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
 	if err != nil || out != p.Data+"/readyz: ok\n" {
-		t.Errorf("got error %v, out %q, want no error and out = %q", err, out, p.Data+"/readyz: ok\n")
+		t.Errorf("ready --data-dir: got error %v, output %q, want no error and %q", err, out, p.Data+"/readyz: ok\n")
 	}
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err != nil || !strings.Contains(out, `"ready": true`) {
-		t.Errorf("got error %v, out %q, want no error and out with `\"ready\": true`", err, out)
+		t.Errorf("ready --listen: got error %v, output %q, want no error and ready = true", err, out)
 	}
 	p.Stop()
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
-		t.Errorf("got error %v, out %q, want an error and out with `\"ready\": false`", err, out)
+		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready = false", err, out)
 	}
 	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
-		t.Errorf(`got %v, want an error with "http://127.0.0.1:1/readyz: no server answers; start the server"`, err)
+		t.Errorf(`ready on a free port: got %v, want an error with "/readyz: no server answers; start the server"`, err)
 	}
 }
 
-// The service manager is notified when precept is ready, of the address, and when precept begins to stop.
+// Precept notifies the service manager when it is ready, with its addresses, and when it begins to stop.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	short, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
@@ -63,18 +63,18 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
 	message := next()
 	if p.Ready(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
-		t.Errorf("got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
+		t.Errorf("first notification: got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
 	}
 	p.Signal(syscall.SIGTERM)
 	if message := next(); !strings.HasPrefix(message, "STOPPING=1\n") {
-		t.Errorf("got %q, want a text with the prefix \"STOPPING=1\\n\"", message)
+		t.Errorf("notification after SIGTERM: got %q, want the prefix %q", message, "STOPPING=1\n")
 	}
 	if code := p.Exit(); code != 0 {
-		t.Errorf("got exit code %d, want 0", code)
+		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0", code)
 	}
 }
 
-// A service manager that cannot be notified blocks nothing.
+// Precept starts, with a warning, when the service manager cannot be notified.
 func TestMissingServiceManagerIsIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,16 +13,15 @@ import (
 	"precept/test/harness"
 )
 
-// Many reloads under load, by signal and by file changes, a tenth of them with faults: no request
-// fails, and no goroutine or file of an old configuration stays open.
-// TestThousandReloadsFailNoRequest has more reloads.
+// Many reloads under load, by SIGHUP and by polling, a tenth of them of a faulty file: no request fails, and the numbers
+// of goroutines and open files do not grow. TestThousandReloadsFailNoRequest has more reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
-	reloads(t, harness.Longer(150, 5000))
+	reloadUnderLoad(t, harness.Longer(150, 5000))
 }
 
-// reloads changes the configuration n times under load and checks that no request fails.
-func reloads(t *testing.T, n int) {
+// reloadUnderLoad changes the configuration n times under load and checks that no request fails.
+func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	one, other := harness.InstantModel(t), harness.InstantModel(t)
 	settings := func(i int) string {
@@ -34,47 +33,47 @@ func reloads(t *testing.T, n int) {
 		}
 		return text
 	}
-	s := reloading(t, settings(0))
+	s := startWithFile(t, settings(0))
 	load := harness.NewLoad(t, 25*time.Millisecond)
-	during := func(what func()) {
+	underLoad := func(do func()) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
 		wait := load.Start(ctx, s.Data, 2)
-		what()
+		do()
 		stop()
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	during(func() { load.WaitForMore(40) }) // values that are created once exist before the count
-	before := s.uses("go_goroutines", "process_open_fds")
+	underLoad(func() { load.WaitForMore(40) }) // goroutines and files that stay for the process exist before the count
+	before := s.gauges("go_goroutines", "process_open_fds")
 
 	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
-	during(func() {
+	underLoad(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
 			if i%100 != 0 { // the other changes are found by polling
 				s.Signal(syscall.SIGHUP)
 			}
-			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.reloads(seen) >= i })
+			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(seen) >= i })
 		}
 	})
 	if answered := load.Answered(); answered < n/10 {
 		t.Errorf("%d requests were answered during the reloads, want at least %d", answered, n/10)
 	}
 	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
-		t.Errorf("%d configurations were refused, want at least %d", refused, n/10)
+		t.Errorf("%d configurations with faults were rejected, want at least %d", refused, n/10)
 	}
 	var after [2]float64
-	s.Eventually("goroutines and files of before", func() bool {
-		after = s.uses("go_goroutines", "process_open_fds")
+	s.Eventually("the numbers of goroutines and open files before the reloads", func() bool {
+		after = s.gauges("go_goroutines", "process_open_fds")
 		return after[0] <= before[0]+8 && after[1] <= before[1]+8
 	})
-	t.Logf("%d answered; goroutines %v before, %v after; files %v, %v", load.Answered(), before[0], after[0], before[1], after[1])
+	t.Logf("%d requests answered; goroutines %v before, %v after; open files %v before, %v after", load.Answered(), before[0], after[0], before[1], after[1])
 	s.Stop()
 }
 
-// reloads counts the reloads in the log. Each call reads only the new part of the log.
-func (s *settled) reloads(line *regexp.Regexp) int {
+// countReloads returns the number of log lines that match line. Each call reads only the new part of the log.
+func (s *fileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
 	s.counted += len(line.FindAllStringIndex(text[s.read:end], -1))
@@ -82,8 +81,8 @@ func (s *settled) reloads(line *regexp.Regexp) int {
 	return s.counted
 }
 
-// uses reads two figures of the server's metrics.
-func (s *settled) uses(names ...string) (out [2]float64) {
+// gauges returns the values of two metrics of the server.
+func (s *fileServer) gauges(names ...string) (out [2]float64) {
 	s.T.Helper()
 	_, text := harness.Get(s.T, s.Admin+"/metrics", "token")
 	for i, name := range names {

@@ -14,24 +14,24 @@ import (
 	"precept/test/harness"
 )
 
-// settled is a configuration file with a precept that reads it.
-type settled struct {
+// fileServer is a running precept with a configuration file.
+type fileServer struct {
 	*harness.Process
 	file, dir     string
-	read, counted int // bytes of the log that reloads has read, and reloads counted in them
+	read, counted int // bytes of the log that countReloads has read, and reloads in these bytes
 }
 
-// reloading starts precept with a configuration file of this text.
-func reloading(t *testing.T, text string, flags ...string) *settled {
+// startWithFile starts precept with a configuration file of this text.
+func startWithFile(t *testing.T, text string, flags ...string) *fileServer {
 	t.Helper()
-	s := &settled{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
+	s := &fileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
 	s.write(text)
 	s.Process = harness.Launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).Ready(s.dir)
 	return s
 }
 
 // write replaces the configuration file.
-func (s *settled) write(text string) {
+func (s *fileServer) write(text string) {
 	s.T.Helper()
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
 		s.T.Fatal(err)
@@ -39,16 +39,16 @@ func (s *settled) write(text string) {
 }
 
 // tokenAccepted reports whether the admin listener accepts a token.
-func (s *settled) tokenAccepted(token string) bool {
+func (s *fileServer) tokenAccepted(token string) bool {
 	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
 	return status == http.StatusOK
 }
 
-// A file that is changed, read at a SIGHUP and changed back before the next poll is active in its last version.
+// A file that is changed, reloaded at a SIGHUP and changed back before the next poll is applied in its last version.
 func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
-	s := reloading(t, first)
+	s := startWithFile(t, first)
 	for range 3 {
 		s.write(second)
 		s.Signal(syscall.SIGHUP)
@@ -58,15 +58,15 @@ func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	}
 }
 
-// An empty file is still being written: its defaults would send requests to another upstream.
+// An empty file is refused: the file may be half written, and the defaults would send requests to another upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
-	s := reloading(t, "admin: {tokens: [first]}\n")
+	s := startWithFile(t, "admin: {tokens: [first]}\n")
 	s.write("")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
 	if !s.tokenAccepted("first") {
-		t.Error("the old configuration is not active")
+		t.Error("after an empty file the token of the old configuration is refused, want the old configuration")
 	}
 	s.write("admin: {tokens: [second]}\n")
 	s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
@@ -76,11 +76,11 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
 	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
-	s := reloading(t, fmt.Sprintf(base, false, ""))
+	s := startWithFile(t, fmt.Sprintf(base, false, ""))
 	s.write(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the log line with the keys that need a restart", func() bool {
-		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // data_dir is a flag's
+		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
 	})
 	settings := func() map[string]string {
 		_, text := harness.Get(t, s.Admin+"/api/health", "token")
@@ -95,13 +95,13 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		return out
 	}
 	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
-		t.Errorf("got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+		t.Errorf("settings after the reload: got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
 	}
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
-		t.Error("the dashboard does not show the setting that needs a restart")
+		t.Error("the dashboard does not show limits.sessions as a setting that needs a restart")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
@@ -111,33 +111,33 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	})
 }
 
-// Personal data is redacted, or not, by the current configuration.
+// A reload switches the redaction of personal data on for later requests.
 func TestReloadAppliesAnonymization(t *testing.T) {
 	t.Parallel()
 	model := harness.InstantModel(t)
-	s := reloading(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
-	say := func(address string) {
+	s := startWithFile(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
+	sendChat := func(address string) {
 		t.Helper()
 		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
 			t.Fatalf("model request: got status %d, want 200: %s", code, text)
 		}
 	}
-	say("before@example.com")
-	s.Eventually("the address that may be stored", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	sendChat("before@example.com")
+	s.Eventually("the address before the reload in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.write("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
-	say("after@example.com")
-	s.Eventually("the redacted address", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	sendChat("after@example.com")
+	s.Eventually("the placeholder of the redacted address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
-		t.Errorf("the redacted address is in %v", left)
+		t.Errorf("the address after the reload is in the files %v, want it redacted", left)
 	}
 }
 
-// SIGTERM takes effect during a flood of SIGHUP.
+// SIGTERM stops precept during a flood of SIGHUP.
 func TestStopDuringAFloodOfReloads(t *testing.T) {
 	t.Parallel()
-	s := reloading(t, "log: {level: error}\n")
+	s := startWithFile(t, "log: {level: error}\n")
 	for range 200 {
 		s.Signal(syscall.SIGHUP)
 	}

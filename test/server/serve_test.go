@@ -30,7 +30,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
-		t.Errorf("the log names the addresses %v, want %s and %s as run.json", m[1:], p.Data, p.Admin)
+		t.Errorf("the ready line names the addresses %v, want %s and %s of run.json", m[1:], p.Data, p.Admin)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
@@ -53,25 +53,26 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
 	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: got status %d, want 200 with go_goroutines", status)
-	} else if share := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); share == nil || share[1] == "100" {
-		t.Errorf("GC percent %v is Go's default, so the limit is not set", share) // 250 or, of a larger heap, less
+	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
+		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("a stop without streams ends with %d\n%s", code, p.Log.String())
+		t.Errorf("a stop without streams: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-		t.Errorf("run.json was not deleted: %v", err)
+		t.Errorf("run.json after the stop: got error %v, want no file", err)
 	}
 
 	again := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
 	again.Eventually("the ready line", func() bool { return strings.Contains(again.Log.String(), `"msg":"precept ready"`) })
 	if strings.Contains(again.Log.String(), "token=") {
-		t.Error("the login link is shown a second time")
+		t.Error("the second start logs a login link, want a link at the first start only")
 	}
 }
 
-// Secrets of a mounted file end with a line feed. The admin token admits, and the upstream gets its key.
+// Secrets of mounted files may end with a line feed: the admin token is accepted, and the upstream gets its key, without
+// the line feed.
 func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
@@ -86,18 +87,18 @@ func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	env := []string{"PRECEPT_ADMIN_TOKEN=token-of-a-file\n", "UPSTREAM_KEY=sk-upstream\n"}
 	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).Ready(dir)
 	if status, text := harness.Get(t, p.Admin+"/api/report", "token-of-a-file"); status != http.StatusOK {
-		t.Errorf("the admin token: status %d, want 200\n%s", status, text)
+		t.Errorf("/api/report with the admin token: got status %d, want 200\n%s", status, text)
 	}
 	status, reply := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Authorization": {"Bearer client-key"}}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	if status != http.StatusOK {
-		t.Fatalf("status %d, want 200\n%s", status, reply)
+		t.Fatalf("chat request: got status %d, want 200\n%s", status, reply)
 	}
 	if key := <-keys; key != "Bearer sk-upstream" {
-		t.Errorf("the upstream got %q, want Bearer sk-upstream", key)
+		t.Errorf("Authorization at the upstream: got %q, want Bearer sk-upstream", key)
 	}
 }
 
-func TestServeMistakesNameTheRemedy(t *testing.T) {
+func TestServeMistakesEndWithAnExplanation(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(taken.Close)
 	dir := t.TempDir()
@@ -107,16 +108,16 @@ func TestServeMistakesNameTheRemedy(t *testing.T) {
 		code    int
 		wantLog string
 	}{
-		{"port taken", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "free the address"},
-		{"configuration", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
-		{"flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
-		{"file", []string{"--config", "none.yaml"}, harness.ExitMisuse, "none.yaml"},
+		{"address in use", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "free the address"},
+		{"value out of range", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
+		{"unknown flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
+		{"missing configuration file", []string{"--config", "none.yaml"}, harness.ExitMisuse, "none.yaml"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			p := harness.Launch(t, dir, nil, tc.flags...)
 			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.wantLog) {
-				t.Errorf("exit %d, want %d and %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
+				t.Errorf("got exit code %d, want %d and a log with %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
 			}
 		})
 	}
@@ -128,22 +129,21 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	harness.Launch(t, dir, nil).Ready(dir)
 	second := harness.Launch(t, dir, nil)
 	if code := second.Exit(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
-		t.Errorf("the second server: got exit code %d, want %d with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
+		t.Errorf("the second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
-		t.Errorf("the second took run.json away from the first: %v", err)
+		t.Errorf("run.json of the first server after the second start: got error %v, want the file", err)
 	}
 }
 
-// Streams may end during the drain. A second signal, or the end of limits.drain_timeout, cuts the streams, and the
-// exit code is 3.
+// Streams may end during the drain, while precept accepts no new connection.
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
-	p.Eventually("the end of new connections", func() bool {
+	p.Eventually("a refused new connection", func() bool {
 		c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		res, err := c.Get(p.Data + "/healthz")
 		if err == nil {
@@ -156,16 +156,17 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 	close(stop)
 	if err := <-ended; err != nil {
-		t.Errorf("the stream ended early: %v", err)
+		t.Errorf("the stream during the drain: got error %v, want a complete stream", err)
 	}
 	if code := p.Exit(); code != harness.ExitDone {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
 
+// A second signal, or the end of limits.drain_timeout, cuts the streams, and the exit code is 3.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
-	for name, second := range map[string]bool{"time": false, "second signal": true} {
+	for name, second := range map[string]bool{"drain timeout": false, "second signal": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			drain := "500ms"
@@ -181,13 +182,13 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				p.Signal(syscall.SIGINT)
 			}
 			if code := p.Exit(); code != harness.ExitCut {
-				t.Errorf("exit %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("the cut stream ended without an error at the client, want an error")
+				t.Error("the cut stream ended without an error at the client")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-				t.Errorf("run.json was not deleted: %v", err)
+				t.Errorf("run.json after the stop: got error %v, want no file", err)
 			}
 		})
 	}
@@ -217,7 +218,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 		t.Error("the removed first token is accepted")
 	}
 	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("a reload with faults added a viewer token: got status %d, want 403; body %s", status, body)
+		t.Errorf("the export with the new viewer token: got status %d, want 403 and the report accepted: %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
@@ -227,25 +228,26 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fault in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
 	if accepted("third") || !accepted("second") {
-		t.Error("a part of a configuration with faults was applied")
+		t.Errorf("after a faulty file: got token third accepted = %v, token second accepted = %v, want false and true",
+			accepted("third"), accepted("second"))
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard does not show the fault")
+		t.Error("the dashboard does not show bandit.epsilon, the fault of the refused file")
 	}
 
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
 	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard still shows a repaired fault")
+		t.Error("the dashboard shows bandit.epsilon after a reload without faults")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
 		t.Error("a token is in the log")
 	}
 }
 
-// With a data directory that cannot be created precept starts, forwards requests and reports the fault.
+// With a data directory that cannot be created, precept starts, is ready, accepts the login link and logs the fault.
 func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	const dir = "/proc/precept" // where even root cannot create a directory
 	if runtime.GOOS != "linux" {
@@ -263,11 +265,11 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 		t.Errorf("the login link %q: got status %d, want 303", link, status)
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") {
-		t.Errorf("the log does not name the directory:\n%s", p.Log.String())
+		t.Errorf("the log does not say that precept runs from memory:\n%s", p.Log.String())
 	}
 }
 
-// The commands that read the store work during a running server and after it.
+// The commands that read the store work while a server runs and after its stop.
 func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -291,7 +293,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 	}
-	verb := func(args ...string) string {
+	runVerb := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
 		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=verbs-token")
@@ -303,58 +305,59 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		}
 		return string(out)
 	}
-	p.Eventually("three samples", func() bool { return strings.Count(verb("export"), "\n") == 3 })
+	p.Eventually("three samples", func() bool { return strings.Count(runVerb("export"), "\n") == 3 })
 	var sample map[string]any
-	line, _, _ := strings.Cut(verb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
+	line, _, _ := strings.Cut(runVerb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
 	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
-		t.Errorf("the mplp line: got %s, error %v, want the family dialog_response", line, err)
+		t.Errorf("the first line of the mplp export: got %s, error %v, want the family dialog_response", line, err)
 	}
-	if chat := verb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
-		t.Errorf("the openai export: got %s, want 3 lines, one with the word four", chat)
+	if chat := runVerb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
+		t.Errorf("the openai export: got %s, want 3 lines with the reply four", chat)
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
-		if out := verb(args...); out != "" {
-			t.Errorf("%v: got %s, want no output", args, out)
+		if out := runVerb(args...); out != "" {
+			t.Errorf("precept %v: got %s, want no output", args, out)
 		}
 	}
-	check := func(when string) {
+	check := func(when string, running bool) {
 		t.Helper()
 		var d harness.Diagnosis
-		if err := json.Unmarshal([]byte(verb("doctor", "--json")), &d); err != nil {
+		if err := json.Unmarshal([]byte(runVerb("doctor", "--json")), &d); err != nil {
 			t.Fatal(err)
 		}
-		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != (when == "during") {
-			t.Errorf("%s: got %+v, want Admitted = 3, Stored = 3, Spooled = 0, Incomplete = 0, Dropped not nil and (Running != nil) = %v", when, d, (when == "during"))
+		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != running {
+			t.Errorf("doctor --json %s: got %+v, running = %v, want 3 admitted and stored exchanges, none spooled or incomplete, and running = %v",
+				when, d, d.Running != nil, running)
 		}
-		if text := verb("doctor"); !strings.Contains(text, "exchanges admitted") {
-			t.Errorf(`%s: got %s, want a text with "exchanges admitted"`, when, text)
+		if text := runVerb("doctor"); !strings.Contains(text, "exchanges admitted") {
+			t.Errorf(`doctor %s: got %s, want a text with "exchanges admitted"`, when, text)
 		}
 		var r map[string]any
-		if err := json.Unmarshal([]byte(verb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
-			t.Errorf("report %s: got %v, error %v, want lessons and global", when, r, err)
+		if err := json.Unmarshal([]byte(runVerb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
+			t.Errorf("report --json %s: got %v, error %v, want lessons and global", when, r, err)
 		}
-		if text := verb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
-			t.Errorf(`%s: got %s, want a text with "all lessons together" and a text with "not enough data"`, when, text)
+		if text := runVerb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
+			t.Errorf(`report %s: got %s, want "all lessons together" and "not enough data"`, when, text)
 		}
 	}
-	check("during")
+	check("during the run of the server", true)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitDone {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	check("after")
+	check("after the stop of the server", false)
 	if strings.Contains(p.Log.String(), canary) || strings.Contains(p.Log.String(), "verbs-token") {
-		t.Error("a key is in the log")
+		t.Error("the log has the client's key or the admin token")
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if b, _ := os.ReadFile(path); strings.Contains(string(b), canary) || strings.Contains(string(b), "verbs-token") {
-			t.Errorf("the key is in %s", path)
+			t.Errorf("%s has the client's key or the admin token", path)
 		}
 		return err
 	})
 }
 
-// The exit codes are those of the package's documentation.
+// The exit codes are those of the documentation of command precept.
 func TestExitCodesMatchTheDocumentation(t *testing.T) {
 	cases := []struct {
 		args string
@@ -376,10 +379,10 @@ func TestExitCodesMatchTheDocumentation(t *testing.T) {
 		t.Run(tc.args, func(t *testing.T) {
 			_, stderr, got := harness.Verb(t, "", strings.Fields(tc.args)...)
 			if got != tc.want {
-				t.Errorf("exit %d, want %d\n%s", got, tc.want, stderr)
+				t.Errorf("got exit code %d, want %d\n%s", got, tc.want, stderr)
 			}
 			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(stderr, "precept: ") {
-				t.Errorf("got %q on standard error, want a line with precept: only for a failure", stderr)
+				t.Errorf("standard error: got %q, want the prefix \"precept: \" = %v", stderr, failed)
 			}
 		})
 	}

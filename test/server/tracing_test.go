@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The real binary sends one span per turn to the configured collector, the remaining spans at its
-// stop, and no content.
+// Precept sends one span per turn to the configured collector, at the latest at its stop. A span has the slug of the
+// lesson and no text of the session.
 func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string
@@ -24,7 +24,7 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		var data otlp.TracesData
 		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
-			t.Errorf(`got error %v, Header %v, want no error and Header.Get("Authorization") = "Bearer otel-key"`, err, r.Header)
+			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data with the Authorization Bearer otel-key", err, r.Header)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -46,16 +46,16 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}
 	metrics := r.Metrics(t, "application/openmetrics-text")
 	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {
-		t.Errorf("metrics without exemplars or spans:\n%s", metrics)
+		t.Errorf("/metrics: want an exemplar with a trace_id and 0 dropped spans, got\n%s", metrics)
 	}
 	r.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
-		t.Errorf("got spans %q, want 3, the first: chat m1", names)
+		t.Errorf("names of the spans: got %q, want 3, the first \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("got spans %q, want the lesson and no text of the session", all)
+		t.Errorf("content of the spans: got %q, want check-the-target and no text of the session", all)
 	}
 	if strings.Contains(r.Log.String(), "otel-key") {
-		t.Error("the key is in the log")
+		t.Error("the key of the collector is in the log")
 	}
 }

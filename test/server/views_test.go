@@ -14,26 +14,26 @@ import (
 	"precept/test/harness"
 )
 
-const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
+const userText = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
 // A session is listed, read, watched, rated, exported and forgotten through the admin listener,
 // over SQLite and over Redis.
 func TestSessionsThroughTheAdminListener(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
-	server := storetest.StartRedis(t)
-	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", server.URL()}} {
-		t.Run(name, func(t *testing.T) { playAll(t, flags) })
+	redis := storetest.StartRedis(t)
+	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", redis.URL()}} {
+		t.Run(name, func(t *testing.T) { checkSessionViews(t, flags) })
 	}
 }
 
-// playAll plays a session and checks each page and API of the admin listener.
-func playAll(t *testing.T, flags []string) {
+// checkSessionViews plays a session and checks the pages and APIs of the admin listener that show the session.
+func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
-	a.User(ownedWords)
+	a.User(userText)
 	a.Send(false)
 	hidden := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
 	hidden.User("Run the build script, the canary-word is secret.")
@@ -45,10 +45,10 @@ func playAll(t *testing.T, flags []string) {
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf(`got %+v, want Name = "one", Turns = 1, one entry in Injected and Found not nil`, one)
+		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson and the place of the searched words", one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
-		t.Errorf("got the facts %+v, want the first words, 0 errors, the output and a duration", one)
+		t.Errorf("facts of the listed session: got %+v, want the first words, 0 errors, the output and a duration", one)
 	}
 	var facets store.Facets
 	harness.Eventually(t, "the facets to count the session", func() bool {
@@ -65,9 +65,9 @@ func playAll(t *testing.T, flags []string) {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
-		t.Errorf("got entries %s, want block user assistant at the end", got)
+		t.Errorf("kinds of the entries of turn 1: got %s, want block user assistant at the end", got)
 	}
-	followSession(t, dir, one.ID)
+	checkWatch(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: got status %d, want 202", code)
 	}
@@ -79,50 +79,50 @@ func playAll(t *testing.T, flags []string) {
 	})
 	out, err := harness.RunVerb(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
-		t.Errorf(`got error %v, out %s, want no error and out with "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
+		t.Errorf(`watch of a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
-	sameExports(t, p, dir, flags)
-	for query, some := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
+	checkSameExports(t, p, dir, flags)
+	for query, wantLine := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
-			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != some {
-				t.Errorf("%s export of %s: got status %d and %q, want 200 and a line = %v", format, query, code, text, some)
+			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
+				t.Errorf("%s export of %s: got status %d and %q, want 200 and a line = %v", format, query, code, text, wantLine)
 			}
 		}
 	}
-	health(t, p)
+	checkHealth(t, p)
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
 		if code := p.Ask(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
-			t.Errorf("%s: got code %d, page %s, want status 200, page without \"canary-word\", page without \"e2e-token\" and page without \"\\x1b\"", path, code, page)
+			t.Errorf("%s: got status %d, page %s, want 200 and no opted-out text, token or escape character", path, code, page)
 		}
 	}
 	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
 		t.Errorf("forget: got status %d, want 200 and 1 forgotten session: %s", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
-		t.Errorf("a deleted session has the status %d, want 404", code)
+		t.Errorf("a forgotten session: got status %d, want 404", code)
 	}
 }
 
-// followSession follows the session as a person would, and as a program would.
-func followSession(t *testing.T, dir, id string) {
+// checkWatch checks precept watch on the session, as text and as JSON, and its refusals.
+func checkWatch(t *testing.T, dir, id string) {
 	t.Helper()
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
 		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)
 		if err != nil || !strings.Contains(out, "PRECEPT +") || !strings.Contains(out, "[check-the-target]") || !strings.Contains(out, "<script>") || strings.Contains(out, "\x1b") {
-			t.Errorf("%v: got error %v, out %s, want no error, out with \"PRECEPT +\", out with \"[check-the-target]\", out with \"<script>\" and out without \"\\x1b\"", args, err, out)
+			t.Errorf("precept %v: got error %v, output %s, want the inserted lesson, the text of the user and no escape character", args, err, out)
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-				t.Errorf("got a line of %d columns, want at most 80: %s", n, line)
+				t.Errorf("precept %v: got a line of %d columns, want at most 80: %s", args, n, line)
 			}
 		}
 	}
 	out, err := harness.RunVerb(t, "watch", "one", "--once", "--json", "--data-dir", dir)
 	var turn store.TurnItem
 	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
-		t.Errorf("got error %v, out %s, want no error and Turn = 1", err, out)
+		t.Errorf("watch --json: got error %v, output %s, want JSON of turn 1", err, out)
 	}
 	for _, c := range []struct {
 		args []string
@@ -134,27 +134,27 @@ func followSession(t *testing.T, dir, id string) {
 		{[]string{"watch", "one", "--latest"}, "name one session"},
 	} {
 		if out, err := harness.RunVerb(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: got error %v, out %s, want an error with %q", c.args, err, out, c.want)
+			t.Errorf("precept %v: got error %v, output %s, want an error with %q", c.args, err, out, c.want)
 		}
 	}
 }
 
-// sameExports checks that the admin listener and the command export the same lines.
-func sameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
+// checkSameExports checks that the admin listener and the command export the same lines.
+func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {
 		var web string
 		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
-			t.Errorf("%s export: got status %d and %d bytes, want 200 and some", format, code, len(web))
+			t.Errorf("%s export: got status %d and %d bytes, want 200 and more than 0 bytes", format, code, len(web))
 		}
 		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
-			t.Errorf("%s: the listener writes\n%s\nwant the output of the verb\n%s", format, web, verb)
+			t.Errorf("%s export: the admin listener writes\n%s\nwant the output of precept export\n%s", format, web, verb)
 		}
 	}
 }
 
-// health checks that the account on the health page balances and that changed settings are shown.
-func health(t *testing.T, p *harness.Process) {
+// checkHealth checks that /api/health has a balanced account, a healthy store, the changed settings and the audit.
+func checkHealth(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health
 	harness.Eventually(t, "the exchange in the account", func() bool {
@@ -162,7 +162,8 @@ func health(t *testing.T, p *harness.Process) {
 		return h.Account.Stored > 0
 	})
 	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
-		t.Errorf("got Account %+v, Store %+v, want Account.Balanced = true, Account.Admitted >= 1, PID = %d, empty Account.Trouble + Store.Trouble, Store.Healthy = true and at least 50 entries in Config", h.Account, h.Store, p.PID)
+		t.Errorf("health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no trouble, process %d and at least 50 settings",
+			h.Account, h.Store, h.PID, len(h.Config), p.PID)
 	}
 	changed := map[string]string{}
 	for _, s := range h.Config {
@@ -171,13 +172,13 @@ func health(t *testing.T, p *harness.Process) {
 		}
 	}
 	if changed["reward.close_after"] != "4s" || changed["admin.tokens"] == "" || strings.Contains(changed["admin.tokens"], "e2e") {
-		t.Errorf("got changed settings %v, want close_after 4s and the token hidden", changed)
+		t.Errorf("changed settings: got %v, want reward.close_after 4s and admin.tokens without the token", changed)
 	}
 	var audit bool
 	for _, n := range h.Audit {
 		audit = audit || n.Action == "POST /api/feedback"
 	}
 	if !audit {
-		t.Errorf("the audit has no entry of the feedback: %+v", h.Audit)
+		t.Errorf("the audit has no entry of POST /api/feedback: %+v", h.Audit)
 	}
 }
