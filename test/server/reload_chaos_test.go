@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// Many reloads under load, by SIGHUP and by polling, a tenth of them of a faulty file: no request fails, and the numbers
+// Many reloads under load, by SIGHUP and polling, a tenth of them of a faulty file: no request fails, and the numbers
 // of goroutines and open files do not grow. TestThousandReloadsFailNoRequest has more reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	}
 }
 
-// Secrets of mounted files may end with a line feed: the admin token is accepted, and the upstream gets its key, without
+// Secrets of mounted files may end with a line feed: the admin token is accepted, and the upstream gets its key without
 // the line feed.
 func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
