@@ -20,7 +20,8 @@ import (
 	"precept/test/harness"
 )
 
-// A store that lost exchanges after the outbox released them is reported; a complete store is not.
+// Doctor reports the exchanges that the outbox has released and the store has lost, and reports none for a complete
+// store.
 func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
@@ -33,13 +34,13 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
-		t.Errorf("got %+v, want Missing = 5, Stored = 5 and Incomplete = 2", d)
+		t.Errorf("doctor with an empty store: got %d missing, %d stored, %d incomplete, want 5, 5 and 2", d.Missing, d.Stored, d.Incomplete)
 	}
 	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
-			t.Errorf("want reported = %v: exit %d\n%s%s", want, code, out, stderr)
+			t.Errorf("doctor: got exit code %d, want 0 and missing exchanges in the output = %v\n%s%s", code, want, out, stderr)
 		}
 	}
 	checkMissingReported(true)
@@ -61,14 +62,14 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	storeExchanges("default", 3)
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
-		t.Errorf("got %+v, want Missing = 2", d)
+		t.Errorf("doctor with 3 of 5 exchanges in the store: got %d missing, want 2", d.Missing)
 	}
-	storeExchanges("other", 2) // the replicas of a fleet count together
+	storeExchanges("other", 2) // all tenants of the store count
 	checkMissingReported(false)
 }
 
-// Doctor shows the answer of /readyz: with the store, without the store, with a full outbox, and from a server
-// whose data directory cannot be written, which has no run.json.
+// Doctor shows the answer of /readyz: with a store, after a failure of the store, with a full outbox, and of a server
+// without run.json, whose data directory cannot be written.
 func TestDoctorAgreesWithReady(t *testing.T) {
 	type answer struct {
 		Ready struct {
@@ -77,11 +78,11 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// agree waits until readyz and doctor give the answer. before runs before each attempt: a full outbox has
-	// room again after a moment.
-	agree := func(p *harness.Process, want string, before func(), flags ...string) {
+	// waitForAnswer waits until /readyz and doctor give the same answer want. before runs before each attempt: a full
+	// outbox has room again after a moment.
+	waitForAnswer := func(p *harness.Process, want string, before func(), flags ...string) {
 		t.Helper()
-		p.Eventually("the answer "+want+" of readyz and doctor", func() bool {
+		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
 			before()
 			if _, body := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(body) != want {
 				return false
@@ -97,22 +98,22 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	nothing := func() {}
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	server := storetest.StartRedis(t)
-	at := []string{"--store-url", server.URL()}
-	p := harness.Serve(t, t.TempDir(), model.URL, append(at, "--limits-outbox-bytes", "1MiB")...)
-	agree(p, "ok", nothing, at...)
+	storeFlags := []string{"--store-url", server.URL()}
+	p := harness.Serve(t, t.TempDir(), model.URL, append(storeFlags, "--limits-outbox-bytes", "1MiB")...)
+	waitForAnswer(p, "ok", nothing, storeFlags...)
 	server.Kill()
-	agree(p, "ok, degraded: the store cannot be written", nothing, at...)
+	waitForAnswer(p, "ok, degraded: the store cannot be written", nothing, storeFlags...)
 	post := func() {
 		t.Helper()
 		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
 		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
-			t.Fatalf("got status %d, want 200: %s", code, body)
+			t.Fatalf("chat request: got status %d, want 200: %s", code, body)
 		}
 	}
 	for range 24 {
 		post()
 	}
-	agree(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", post, at...)
+	waitForAnswer(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", post, storeFlags...)
 	p.Stop()
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -124,15 +125,15 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	found := line.FindStringSubmatch(p.Log.String())
 	p.Data = found[1]
-	agree(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
+	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("a server without a store reports that the store is available:\n%s", p.Log.String())
+		t.Errorf("the log of a server without a store says that the store is available again:\n%s", p.Log.String())
 	}
 }
 
-// A run.json of a server that was killed does not excuse an outbox that cannot be read: the process id may belong to
-// another program by now.
+// Doctor fails if the outbox cannot be read, also beside the run.json of a killed server, whose process id may belong
+// to another program.
 func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -144,6 +145,6 @@ func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 		}
 	}
 	if out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(stderr, "outbox") {
-		t.Errorf("got exit code %d, stderr %q and %s, want a failure that names the outbox", code, stderr, out)
+		t.Errorf("doctor: got exit code %d, standard error %q, output %s, want %d and an error with outbox", code, stderr, out, harness.ExitFailed)
 	}
 }

@@ -29,15 +29,15 @@ import (
 	"precept/store/sqlite"
 )
 
-// exported runs an export over a data directory.
-func exported(t *testing.T, dir string, flags ...string) string {
+// runExport runs precept export on a data directory and returns standard output.
+func runExport(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	return harness.MustVerb(t, append([]string{"export", "--data-dir", dir}, flags...)...)
 }
 
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// exchangeOf returns the only exchange of a session.
+// exchangeOf returns the exchange of turn 1 of a session, with the injected lesson; "": without a lesson.
 func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -50,8 +50,9 @@ func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string
 	return x
 }
 
-// fixture returns a store with four sessions of two tenants and different ratings.
-func fixture(t *testing.T) string {
+// storeFourSessions writes four sessions of two tenants with different ratings to a store, and returns its data
+// directory.
+func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
@@ -84,11 +85,11 @@ func fixture(t *testing.T) string {
 			t.Fatal(err)
 		}
 		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{exchangeOf(s.tenant, id, n, day(n+1), s.lesson)}}
-		whole := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
+		rated := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
 		for _, e := range s.entries {
-			whole.Ratings = append(whole.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
+			rated.Ratings = append(rated.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
 		}
-		for _, m := range sample.Build(whole) {
+		for _, m := range sample.Build(rated) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: s.tenant, Agent: "coder", ID: id, Sample: m})
 		}
 		if err := db.Write(t.Context(), b); err != nil {
@@ -105,7 +106,7 @@ func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) 
 
 // Each filter selects the expected sessions in each format to which the filter applies.
 func TestExportFiltersEachFormat(t *testing.T) {
-	dir := fixture(t)
+	dir := storeFourSessions(t)
 	for _, c := range []struct {
 		flags string
 		want  string
@@ -125,7 +126,7 @@ func TestExportFiltersEachFormat(t *testing.T) {
 		{"--lesson look-twice --quality good --tenant default", "0"},
 	} {
 		for _, format := range []string{"mplp", "openai", "parquet"} {
-			out := exported(t, dir, append(strings.Fields(c.flags), "--format", format)...)
+			out := runExport(t, dir, append(strings.Fields(c.flags), "--format", format)...)
 			if format == "parquet" {
 				out = parquetInputs(t, []byte(out))
 			}
@@ -136,15 +137,15 @@ func TestExportFiltersEachFormat(t *testing.T) {
 				}
 			}
 			if got := strings.Join(found, " "); got != c.want {
-				t.Errorf("%s %s: got %q, want %q", format, c.flags, got, c.want)
+				t.Errorf("sessions in the %s export with %q: got %q, want %q", format, c.flags, got, c.want)
 			}
 		}
 	}
-	if n := strings.Count(exported(t, dir, "--format", "experiment", "--lesson", "look-twice"), "\n"); n != 2 {
-		t.Errorf("got %d draws of the lesson, want 2", n)
+	if n := strings.Count(runExport(t, dir, "--format", "experiment", "--lesson", "look-twice"), "\n"); n != 2 {
+		t.Errorf("experiment export of look-twice: got %d lines, want 2", n)
 	}
-	if out := exported(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
-		t.Errorf("the draws of an unknown lesson are %s, want none", out)
+	if out := runExport(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
+		t.Errorf("experiment export of an unknown lesson: got %s, want no output", out)
 	}
 }
 
@@ -166,11 +167,11 @@ func parquetInputs(t *testing.T, file []byte) string {
 	return b.String()
 }
 
-// The Parquet file has the values of the JSON lines.
+// The rows of the Parquet export have the values of the lines of the default export.
 func TestExportParquetMatchesTheLines(t *testing.T) {
-	dir := fixture(t)
+	dir := storeFourSessions(t)
 	var lines []sample.Sample
-	for d := json.NewDecoder(strings.NewReader(exported(t, dir))); ; {
+	for d := json.NewDecoder(strings.NewReader(runExport(t, dir))); ; {
 		var s sample.Sample
 		err := d.Decode(&s)
 		if errors.Is(err, io.EOF) {
@@ -182,8 +183,8 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 		lines = append(lines, s)
 	}
 	path := filepath.Join(t.TempDir(), "samples.parquet")
-	if out := exported(t, dir, "--format", "parquet", "--output", path); out != "" {
-		t.Errorf("standard output has %q, want nothing beside the file", out)
+	if out := runExport(t, dir, "--format", "parquet", "--output", path); out != "" {
+		t.Errorf("export --output: got standard output %q, want none", out)
 	}
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -197,7 +198,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 		s := lines[i]
 		var input, meta map[string]any
 		if json.Unmarshal([]byte(r.Input), &input) != nil || json.Unmarshal([]byte(r.Meta), &meta) != nil || !reflect.DeepEqual(input, s.Input) || !reflect.DeepEqual(meta, s.Meta) {
-			t.Errorf("row %d: got input %s, meta %s, want %v and %v of the line", i, r.Input, r.Meta, s.Input, s.Meta)
+			t.Errorf("row %d: got input %s, meta %s, want %v and %v as in the line", i, r.Input, r.Meta, s.Input, s.Meta)
 		}
 		label := ""
 		if r.QualityLabel != nil {
@@ -210,28 +211,28 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 }
 
-// With --output and --json, export prints the file and the number of its records.
+// With --output and --json, export prints the file, its format and the number of its records.
 func TestExportCountsRecords(t *testing.T) {
-	dir, file := fixture(t), filepath.Join(t.TempDir(), "out")
+	dir, file := storeFourSessions(t), filepath.Join(t.TempDir(), "out")
 	for format, want := range map[string]int{"mplp": 4, "openai": 4, "preference": 0, "experiment": 2, "parquet": 4} {
 		var got struct {
 			Output, Format string
 			Records        int
 		}
-		if err := json.Unmarshal([]byte(exported(t, dir, "--format", format, "--output", file, "--json")), &got); err != nil {
+		if err := json.Unmarshal([]byte(runExport(t, dir, "--format", format, "--output", file, "--json")), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Output != file || got.Format != format || got.Records != want {
-			t.Errorf("got %+v, want %s, %s and %d records", got, file, format, want)
+			t.Errorf("export --json: got %+v, want output %s, format %s and %d records", got, file, format, want)
 		}
 	}
-	if got := exported(t, dir, "--stats", "--output", file, "--json"); !strings.Contains(got, `"format": "stats"`) || !strings.Contains(got, `"records": 1`) {
-		t.Errorf("got %s, want one record of the format stats", got)
+	if got := runExport(t, dir, "--stats", "--output", file, "--json"); !strings.Contains(got, `"format": "stats"`) || !strings.Contains(got, `"records": 1`) {
+		t.Errorf("export --stats --json: got %s, want 1 record of the format stats", got)
 	}
 }
 
 func TestExportStatsCountRatings(t *testing.T) {
-	dir := fixture(t)
+	dir := storeFourSessions(t)
 	var r struct {
 		Samples, Rated, Approved, Corrected, Rejected int
 		Approval                                      *float64       `json:"approval_rate"`
@@ -242,17 +243,17 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read := func(flags ...string) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(exported(t, dir, append(flags, "--stats")...)), &r); err != nil {
+		if err := json.Unmarshal([]byte(runExport(t, dir, append(flags, "--stats")...)), &r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf(`the statistics are %+v, want 4 samples: 3 rated, 1 of them approved, 1 rejected, 1 acceptable, none corrected, with the mean 0.5`, r)
+		t.Errorf("statistics of all samples: got %+v, want 4 samples: 3 rated, of these 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
-		t.Errorf("got statistics %+v, want 1 sample without a rating", r)
+		t.Errorf("statistics of unrated samples: got %+v, want 1 sample and no approval rate", r)
 	}
 }
 
@@ -260,23 +261,24 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
 		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
 		if code != harness.ExitMisuse || stderr == "" || out != "" {
-			t.Errorf("%s: got code %d, out %q, stderr %q, want exit code harness.ExitMisuse, a non-empty stderr and an empty result", flags, code, out, stderr)
+			t.Errorf("export %s: got exit code %d, output %q, standard error %q, want %d, no output and an error message",
+				flags, code, out, stderr, harness.ExitMisuse)
 		}
 	}
 }
 
-// many generates more samples than fit into memory.
-type many struct {
+// generatedSamples is a store whose n samples are generated one by one.
+type generatedSamples struct {
 	server.Evidence
 	n int
 }
 
-func (m many) Stats(context.Context) (map[string]int64, error) {
-	return map[string]int64{"samples": int64(m.n)}, nil
+func (g generatedSamples) Stats(context.Context) (map[string]int64, error) {
+	return map[string]int64{"samples": int64(g.n)}, nil
 }
 
-func (m many) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
-	for n := range m.n {
+func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
+	for n := range g.n {
 		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{exchangeOf("t", exportID(n%64), n, day(1), "look-twice")}})[0]
 		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
 		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: exportID(n % 64), Sample: s}); err != nil {
@@ -286,35 +288,35 @@ func (m many) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(se
 	return nil
 }
 
-// peak measures the maximum heap during a write.
-type peak struct {
+// heapMeter is a writer that measures the largest heap between its writes.
+type heapMeter struct {
 	bytes, writes int64
-	most          uint64
+	largestHeap   uint64 // in bytes, measured at each 64th write
 }
 
-func (p *peak) Write(b []byte) (int, error) {
+func (p *heapMeter) Write(b []byte) (int, error) {
 	p.bytes += int64(len(b))
 	if p.writes++; p.writes%64 == 0 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		p.most = max(p.most, m.HeapAlloc)
+		p.largestHeap = max(p.largestHeap, m.HeapAlloc)
 	}
 	return len(b), nil
 }
 
-// An export holds one page at a time: its memory does not grow with the number of samples.
+// The heap of an export of 60 MB stays below 48 MiB: the export does not hold all samples.
 func TestExportMemoryIsBounded(t *testing.T) {
-	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times the measured heap, garbage included
+	const samples, limit = 30_000, 48 << 20 // the limit is three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
-		p := &peak{}
-		x := &server.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}
+		p := &heapMeter{}
+		x := &server.ExportJob{Evidence: generatedSamples{n: samples}, Filter: &sample.Filter{}, Out: p}
 		runtime.GC()
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.most>>20)
-		if p.most > limit {
-			t.Errorf("%s: the export used %d MiB of heap, want at most %d", format, p.most>>20, limit>>20)
+		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.largestHeap>>20)
+		if p.largestHeap > limit {
+			t.Errorf("%s: the export used %d MiB of heap, want at most %d", format, p.largestHeap>>20, limit>>20)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A long transcript needs its own bytes and little more: the memory above that of an idle command stays below twice
-// the size of the file.
+// The command inspect needs less than twice the size of a long transcript in addition to the memory of the command
+// version.
 func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the transcript has 40 MB")
@@ -39,24 +39,24 @@ func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	idle, size := peakMemory(t, "version"), info.Size()
-	got := peakMemory(t, "inspect", "--json", path) - idle
-	t.Logf("%d MB of transcript: %d MB above the %d MB of an idle verb", size>>20, got>>20, idle>>20)
+	base, size := peakMemory(t, "version"), info.Size()
+	got := peakMemory(t, "inspect", "--json", path) - base
+	t.Logf("transcript of %d MB: inspect needs %d MB more than the %d MB of version", size>>20, got>>20, base>>20)
 	if got > 2*size {
-		t.Errorf("got %d MB above an idle verb, want at most twice the %d MB of the transcript", got>>20, size>>20)
+		t.Errorf("inspect needs %d MB more than version, want at most twice the %d MB of the transcript", got>>20, size>>20)
 	}
 }
 
-// peakMemory returns the largest resident size of a command, in bytes.
+// peakMemory runs a precept command and returns its largest resident size in bytes.
 func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("got %v from %q, want no error: %s", err, args, text)
+		t.Fatalf("precept %q failed: %v: %s", args, err, text)
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		t.Fatal("the system reports no memory of processes")
+		t.Fatal("the operating system does not report the memory of a process")
 	}
 	return usage.Maxrss << 10
 }

@@ -11,7 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// A run in any folder uses the newest running server of the user, until the server stops.
+// Precept run, doctor and dashboard find the running server of the user from any folder. A stop of the server removes
+// the run file of the user.
 func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
 	home, data, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -19,24 +20,24 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").Ready(data)
 	file := filepath.Join(home, "precept", "run.json")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("run file of the user: %v %v, want mode 0600", info, err)
+		t.Fatalf("run file of the user: got %v, error %v, want mode 0600", info, err)
 	}
 	code, out, stderr := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
 	if code != 0 || strings.TrimSpace(out) != p.Data {
-		t.Errorf("run: exit code %d, server %q, want 0 and %s\n%s", code, out, p.Data, stderr)
+		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.Data, stderr)
 	}
 	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
-		t.Errorf("doctor in a project folder: exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, stderr)
+		t.Errorf("doctor in a project folder: got exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, stderr)
 	}
 	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
-		t.Errorf("dashboard: exit code %d, %q, want a link to %s\n%s", code, out, p.Admin, stderr)
+		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.Admin, stderr)
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("run file of the user after a clean stop: %v, want no file", err)
+		t.Errorf("run file of the user after a clean stop: got error %v, want no file", err)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
-		t.Errorf("files in the project folder: %v %v, want none", entries, err)
+		t.Errorf("files in the project folder: got %v, error %v, want none", entries, err)
 	}
 }
 
@@ -54,7 +55,7 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	}
 	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
 	if code != 0 || !strings.Contains(stderr, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
-		t.Errorf("exit code %d, want 0 and a line about the command's own server\n%s", code, stderr)
+		t.Errorf("run: got exit code %d, want 0 and a line about the command's own server\n%s", code, stderr)
 	}
 }
 
@@ -78,7 +79,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	p := harness.Start(t, data, harness.Always(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("request: status %d, want 200: %s", status, text)
+		t.Fatalf("chat request: got status %d, want 200: %s", status, text)
 	}
 	const want = "1 session is open and does not count yet. A session counts at the age of reward.close_after (24h0m0s)."
 	harness.Eventually(t, "the open session in the report", func() bool {
@@ -87,6 +88,6 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	})
 	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
 	if code != 0 || out != "" || !strings.Contains(stderr, want+" The export has no samples of open sessions.") {
-		t.Errorf("export: code %d, output %q, message %q, want no line and the open session", code, out, stderr)
+		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// rulesOf writes a rules file, and returns a function that calls a command of rules on the file.
+// rulesOf writes a rules file, and returns a function that runs a command of precept rules on the file, and the
+// directory of the lessons.
 func rulesOf(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
@@ -32,7 +33,7 @@ func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
 		call, _ := rulesOf(t, text)
 		out, err := call("measure")
 		if err == nil || !strings.Contains(out+err.Error(), want) {
-			t.Errorf("measure of %q prints %q, error %v, want an error and %q", text, out, err, want)
+			t.Errorf("measure of %q prints %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
 		}
 	}
 	call, _ := rulesOf(t, "## A\n\nNever push.\n\n## B\n\nUse tabs.\n")
@@ -58,20 +59,21 @@ func TestRulesToLessonsWritesAQuarantinedLessonWithATrigger(t *testing.T) {
 	}
 }
 
-// Without a store the numbers of sessions are unknown, and not zero.
+// Without a store, rules list shows the numbers of sessions as unknown, not as zero.
 func TestRulesListShowsUnknownNumbers(t *testing.T) {
-	file, at := filepath.Join(t.TempDir(), "AGENTS.md"), []string{"--lessons", t.TempDir(), "--data-dir", t.TempDir()}
+	file, flags := filepath.Join(t.TempDir(), "AGENTS.md"), []string{"--lessons", t.TempDir(), "--data-dir", t.TempDir()}
 	if err := os.WriteFile(file, []byte("## Style\n\nUse tabs.\n\n## Names\n\nName things well.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.MustVerb(t, append([]string{"rules", "measure", file}, at...)...)
-	out, stderr, code := harness.Verb(t, "", append([]string{"rules", "list"}, at...)...)
+	harness.MustVerb(t, append([]string{"rules", "measure", file}, flags...)...)
+	out, stderr, code := harness.Verb(t, "", append([]string{"rules", "list"}, flags...)...)
 	if code != harness.ExitDone || strings.Contains(out, "0/0") || !regexp.MustCompile(`\s-\s`).MatchString(out) || !strings.Contains(stderr, "unknown") {
-		t.Errorf("got exit code %d, %q and %q, want a dash for the unknown numbers", code, out, stderr)
+		t.Errorf("rules list: got exit code %d, output %q, standard error %q, want 0, a dash for each unknown number, and unknown on standard error",
+			code, out, stderr)
 	}
 }
 
-// A registry of sections in a file has no effect beside the registry in Redis, and the log says so.
+// With lessons in Redis, the file _rules.json has no effect, and the log says so once.
 func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
 	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {
@@ -79,7 +81,7 @@ func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
 	}
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
 	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
-		t.Errorf("got %d warnings, want 1: %s", n, p.Log.String())
+		t.Errorf("the log has %d warnings about the file of registered sections, want 1: %s", n, p.Log.String())
 	}
 	p.Stop()
 }

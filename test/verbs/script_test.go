@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestScripts runs the commands as people do: testdata/script/*.txtar.
+// TestScripts runs the scripts of precept commands in testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -18,7 +18,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
-			// The environment of the scripts must not depend on the API in the environment of the test.
+			// The scripts must not use the upstream in the environment of the test.
 			e.Setenv("OPENAI_BASE_URL", "")
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command that must end with a status: exits 2 precept serve --no-such-flag.
+// exits is the script command that checks an exit code: exits 2 precept serve --no-such-flag.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND...")
@@ -41,6 +41,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	if strconv.Itoa(status) != args[0] {
-		ts.Fatalf("%v ends with %d, want %s", args[1:], status, args[0])
+		ts.Fatalf("%v: got exit code %d, want %s", args[1:], status, args[0])
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// serve --json prints one line with the addresses of the running server, and the log on standard error.
+// serve --json prints one line with the content of run.json on standard output, and nothing else until its stop.
 func TestServePrintsAddressesAsJSON(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "precept", "serve", "--json", "--upstream", "http://127.0.0.1:9/v1",
@@ -23,21 +23,21 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := json.NewDecoder(out)
+	output := json.NewDecoder(out)
 	var got server.RunFile
-	if err := lines.Decode(&got); err != nil {
+	if err := output.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
 	if want, err := server.ReadRunFile(dir); err != nil || got != want || got.PID != cmd.Process.Pid {
-		t.Errorf("got %+v, want %+v (%v)", got, want, err)
+		t.Errorf("first line: got %+v, want run.json %+v (read error %v) and process %d", got, want, err, cmd.Process.Pid)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := lines.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
-		t.Errorf("after the line: got %v, want the end of the output", err)
+	if err := output.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
+		t.Errorf("standard output after the first line: got error %v, want io.EOF", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("got %v, want exit code 0", err)
+		t.Errorf("precept serve after SIGTERM: got %v, want exit code 0", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// contract compiles the published schema of record.
-func contract(t *testing.T) *jsonschema.Schema {
+// recordSchema compiles the published schema of the input and output of precept record.
+func recordSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile("../../docs/contracts/record.schema.json")
 	if err != nil {
@@ -26,9 +26,9 @@ func contract(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// Input and output of record follow the published contract, and invalid input is refused.
-func TestRecordFollowsItsContract(t *testing.T) {
-	schema := contract(t)
+// precept record accepts and refuses the same input as the published schema, and its output is valid for the schema.
+func TestRecordFollowsItsSchema(t *testing.T) {
+	schema := recordSchema(t)
 	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	for _, c := range []struct {
 		in string
@@ -49,11 +49,11 @@ func TestRecordFollowsItsContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); (err == nil) != c.ok {
-			t.Errorf("the contract on %.60s: got error %v, want valid = %v", c.in, err, c.ok)
+			t.Errorf("the schema on %.60s: got error %v, want valid = %v", c.in, err, c.ok)
 		}
-		out, errs, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
+		out, stderr, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitDone) != c.ok || !c.ok && code != harness.ExitMisuse {
-			t.Errorf("record on %.60s: got exit code %d, want 0 = %v: %s", c.in, code, c.ok, errs)
+			t.Errorf("record on %.60s: got exit code %d, want accepted (exit code 0) = %v, otherwise %d: %s", c.in, code, c.ok, harness.ExitMisuse, stderr)
 		}
 		if !c.ok {
 			continue
@@ -62,12 +62,12 @@ func TestRecordFollowsItsContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("the answer does not conform to its contract: %v", err)
+			t.Errorf("the output of record is not valid for the schema: %v", err)
 		}
 	}
 }
 
-// A signal reaches the command, whose exit status verify returns; a stopped command records nothing.
+// precept verify forwards a signal to the command, exits with its exit code, and records nothing.
 func TestVerifyForwardsSignals(t *testing.T) {
 	for _, c := range []struct {
 		script string
@@ -89,7 +89,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ready := make([]byte, len("ready\n"))
-		if _, err := io.ReadFull(out, ready); err != nil { // passed through live, not at the end
+		if _, err := io.ReadFull(out, ready); err != nil { // verify passes the output on while the command runs
 			t.Fatal(err)
 		}
 		if err := cmd.Process.Signal(c.sig); err != nil {
@@ -98,19 +98,19 @@ func TestVerifyForwardsSignals(t *testing.T) {
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != c.code {
-			t.Errorf("%s: exit code %d, want %d", c.script, got, c.code)
+			t.Errorf("verify of %s: got exit code %d, want %d", c.script, got, c.code)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
-			t.Errorf("%s: an interrupted command was recorded", c.script)
+			t.Errorf("verify of %s: AGENT.md exists after a signal, want no record", c.script)
 		}
 	}
 }
 
-// A background process may hold the output of the command open; verify ends with the command.
+// precept verify ends with the command, also when a background process keeps the output open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
-	left := filepath.Join(t.TempDir(), "left")
-	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+left+"; exit 5")
-	text, err := os.ReadFile(left)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
+	text, err := os.ReadFile(pidFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,18 +118,18 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	still, err := os.FindProcess(pid)
+	background, err := os.FindProcess(pid)
 	if err == nil {
-		err = still.Kill()
+		err = background.Kill()
 	}
 	if code != 5 || err != nil {
-		t.Errorf("exit code %d, want 5; the process in the background: %v, want running", code, err)
+		t.Errorf("verify: got exit code %d, want 5; end of the background process: got error %v, want none", code, err)
 	}
 	var v struct {
 		ExitCode int   `json:"exit_code"`
 		Failures []any `json:"failures"`
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.ExitCode != 5 || len(v.Failures) != 1 {
-		t.Errorf("got out %q, error %v, want no error, ExitCode = 5 and one entry in Failures", out, err)
+		t.Errorf("verify --json: got output %q, error %v, want exit_code 5 and one failure", out, err)
 	}
 }
