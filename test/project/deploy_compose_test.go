@@ -20,7 +20,7 @@ import (
 	"precept/store/storetest"
 )
 
-// composeFile is the used part of the Compose specification.
+// composeFile is the part of the Compose specification that deploy/compose.yaml uses.
 type composeFile struct {
 	Name     string
 	Precept  composeService `yaml:"x-precept"`
@@ -47,28 +47,29 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// upstream is the variable that the head of compose.yaml asks people to export.
-const upstream = "https://api.openai.com/v1"
+// upstreamURL is the value of OPENAI_BASE_URL, which the head of compose.yaml asks people to export.
+const upstreamURL = "https://api.openai.com/v1"
 
-// interpolate puts variables in, as Compose does.
+// interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
 func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
 		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs %s, which its head does not name", form)
+			t.Errorf("compose.yaml needs the variable %s, want OPENAI_BASE_URL only, which its head names", form)
 		}
-		return upstream
+		return upstreamURL
 	})
 	return strings.ReplaceAll(text, "$$", "$")
 }
 
-// readCompose reads compose.yaml, and makes the secrets in a new directory as the head of the file says.
+// readCompose reads compose.yaml, runs the commands in its head that make the secrets, and returns the directory of the
+// secrets.
 func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
-	strictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
+	decodeStrictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
 	dir := t.TempDir()
 	var script []string
-	for line := range strings.Lines(deployed(t, "deploy/compose.yaml")) {
+	for line := range strings.Lines(readRepoFile(t, "deploy/compose.yaml")) {
 		if text, ok := strings.CutPrefix(line, "#   "); ok && !strings.HasPrefix(text, "docker") {
 			script = append(script, text)
 		}
@@ -76,23 +77,23 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	sh := exec.CommandContext(t.Context(), "sh", "-ec", "mkdir deploy\n"+strings.Join(script, ""))
 	sh.Dir = dir
 	if out, err := sh.CombinedOutput(); err != nil {
-		t.Fatalf("the commands in the head of compose.yaml: error %v, output %s, want no error", err, out)
+		t.Fatalf("the commands in the head of compose.yaml failed: %v: %s", err, out)
 	}
 	for name, s := range c.Secrets {
 		info, err := os.Stat(filepath.Join(dir, "deploy", filepath.FromSlash(s.File)))
 		if err != nil || info.Mode().Perm() != 0o644 || info.Size() < 16 {
-			t.Errorf("secret %s: error %v, want a file that the user of each container can read", name, err)
+			t.Errorf("secret %s: got %v, error %v, want a file of at least 16 bytes with mode 0644, which each container can read", name, info, err)
 		}
 	}
 	secrets = filepath.Join(dir, "deploy", "secrets")
 	if info, err := os.Stat(secrets); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory of the secrets: error %v, want the mode 0700", err)
+		t.Errorf("the directory of the secrets: got %v, error %v, want mode 0700", info, err)
 	}
 	return c, secrets
 }
 
-// secret returns the text of a secret.
-func secret(t *testing.T, secrets, name string) string {
+// readSecret returns the text of a secret.
+func readSecret(t *testing.T, secrets, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(secrets, name))
 	if err != nil {
@@ -101,7 +102,7 @@ func secret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// preceptEnv returns the environment of a service's precept: the variables of the image and of the service.
+// preceptEnv returns the environment of precept in a service: the variables of the image and of the service.
 func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -111,7 +112,8 @@ func preceptEnv(t *testing.T, s composeService, secrets string) map[string]strin
 	return env
 }
 
-// No service has more rights than it needs, and no secret is on a command line or in the environment.
+// Each service drops all capabilities, the file systems are read-only except Grafana's, and no secret is on a command
+// line or in the environment.
 func TestComposeServicesHaveFewRights(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
@@ -120,7 +122,7 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 			t.Errorf("%s: got cap_drop %v, security_opt %v, want ALL and no-new-privileges:true", name, s.CapDrop, s.SecurityOpt)
 		}
 		if !s.ReadOnly && name != "grafana" {
-			t.Errorf("%s: the file system can be written", name)
+			t.Errorf("%s: read_only is false, want true", name)
 		}
 		text := strings.Join(s.Command, " ")
 		for key, value := range s.Environment {
@@ -131,18 +133,19 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: the secret %s is unknown or not used", name, secret)
+				t.Errorf("%s: the secret %s is not defined or not used", name, secret)
 			}
 		}
 	}
 	for _, file := range []string{".gitignore", ".dockerignore"} {
-		if !strings.Contains(deployed(t, file), "deploy/secrets\n") && !strings.Contains(deployed(t, file), "deploy/secrets/\n") {
+		if !strings.Contains(readRepoFile(t, file), "deploy/secrets\n") && !strings.Contains(readRepoFile(t, file), "deploy/secrets/\n") {
 			t.Errorf("%s does not name deploy/secrets", file)
 		}
 	}
 }
 
-// The files, names and ports of each service exist, and agree with those of the others.
+// Each service names existing services, files and volumes, its ports are local, and nginx and Prometheus use the ports
+// of precept.
 func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
@@ -156,20 +159,20 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		for _, v := range s.Volumes {
 			from, _, _ := strings.Cut(v, ":")
 			if _, named := c.Volumes[from]; !named && !exists(filepath.Join(repo, "deploy", from)) {
-				t.Errorf("%s mounts %s, which is not there", name, from)
+				t.Errorf("%s mounts %s, which is no volume and no file in deploy", name, from)
 			}
 		}
 		for _, p := range s.Ports {
 			if !strings.HasPrefix(p, "127.0.0.1:") {
-				t.Errorf("%s can be reached from outside: %s", name, p)
+				t.Errorf("%s publishes the port %s, want a port of 127.0.0.1", name, p)
 			}
 		}
 		if s.Image != "precept" {
 			continue
 		}
 		env := preceptEnv(t, s, secrets)
-		onlyKnown(t, "compose.yaml", env)
-		e := effective(t, env, "serve")
+		checkVariables(t, "compose.yaml", env)
+		e := readEffectiveConfig(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+";")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
 			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and the host %q`, name, e, name)
@@ -178,14 +181,14 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			t.Errorf("%s has %s to stop, want more than %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
-			t.Errorf(`%s: got %+v, want ReadOnly = true and exists(filepath.Join(repo, "deploy", Build, "Dockerfile")) = true`, name, s)
+			t.Errorf("%s: got read_only %v, build directory %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
 		}
 	}
 	slices.Sort(targets)
 	if len(targets) != 3 {
-		t.Fatalf("got %v, want three entries in targets", targets)
+		t.Fatalf("services with the image precept: got %v, want 3", targets)
 	}
-	nginx := deployed(t, "deploy/nginx.conf")
+	nginx := readRepoFile(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
 		if !strings.Contains(nginx, u) {
 			t.Errorf("nginx.conf does not contain %s", u)
@@ -196,7 +199,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	if err := yaml.Unmarshal([]byte(deployed(t, "deploy/prometheus.yaml")), &p); err != nil {
+	if err := yaml.Unmarshal([]byte(readRepoFile(t, "deploy/prometheus.yaml")), &p); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
@@ -204,7 +207,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	}
 }
 
-// promtool checks Prometheus' configuration with the files where Compose puts them.
+// promtool accepts the configuration of Prometheus with its files at the paths where Compose mounts them.
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
@@ -215,7 +218,7 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 		if !strings.HasPrefix(at, "/etc/prometheus/") {
 			continue
 		}
-		text := strings.ReplaceAll(deployed(t, filepath.Join("deploy", from)), "/etc/prometheus/", dir+"/")
+		text := strings.ReplaceAll(readRepoFile(t, filepath.Join("deploy", from)), "/etc/prometheus/", dir+"/")
 		text = strings.ReplaceAll(text, "/run/secrets", secrets)
 		at = filepath.Join(dir, filepath.Base(at))
 		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
@@ -227,11 +230,11 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), tool, "check", "config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1 rule files found") || !strings.Contains(string(out), "rules found") {
-		t.Errorf("promtool: got error %v, want 1 rule file found\n%s", err, out)
+		t.Errorf("promtool check config: got error %v, want 1 rule file with rules\n%s", err, out)
 	}
 }
 
-// Grafana finds its data source and the dashboard where the provisioning says.
+// Grafana's data source is the service prometheus, and the directory of its dashboards is mounted.
 func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
@@ -242,7 +245,7 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 			IsDefault                    bool `yaml:"isDefault"`
 		}
 	}
-	strictly(t, "deploy/grafana/datasources/precept.yaml", func([]byte) any { return &source })
+	decodeStrictly(t, "deploy/grafana/datasources/precept.yaml", func([]byte) any { return &source })
 	var boards struct {
 		APIVersion int `yaml:"apiVersion"`
 		Providers  []struct {
@@ -250,24 +253,24 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 			Options    struct{ Path string }
 		}
 	}
-	strictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
+	decodeStrictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf(`the data source is %+v, want the default http://prometheus:9090 and an image of Prometheus`, s)
+		t.Errorf("data source of Grafana: got %+v, want the default http://prometheus:9090, and a service prometheus with an image", s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
-		t.Errorf("Grafana's volumes have no directory %v", boards.Providers[0].Options.Path)
+		t.Errorf("Grafana does not mount ../configs/grafana at %v", boards.Providers[0].Options.Path)
 	}
 }
 
-// A precept runs with the variables of compose.yaml on a Redis with its command line. Prometheus
-// may use the name of the service as Host, and no other name.
+// Precept runs with the variables of compose.yaml on a Redis that the command of compose.yaml starts. The admin
+// listener accepts the name of the service as Host, and refuses another name.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
 	script := strings.ReplaceAll(interpolate(t, c.Services["redis"].Command[2]), "/run/secrets", secrets)
 	server := storetest.StartRedisScript(t, script)
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.PID()))
-	if password := secret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
+	if password := readSecret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
 		t.Errorf("the command line of Redis is %q, want redis-server without a password", line)
 	}
 	if reply, err := server.Do("PING"); err == nil {
@@ -275,14 +278,14 @@ func TestComposeSettingsRun(t *testing.T) {
 	}
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
-	dir, token := t.TempDir(), secret(t, secrets, "admin-token")
+	dir, token := t.TempDir(), readSecret(t, secrets, "admin-token")
 	p := harness.Launch(t, dir, pairs(env)).Ready(dir)
-	asked := maps.Clone(env)
-	asked["PRECEPT_DATA_DIR"] = dir
+	checkEnv := maps.Clone(env)
+	checkEnv["PRECEPT_DATA_DIR"] = dir
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
-	check.Env = append(os.Environ(), pairs(asked)...)
+	check.Env = append(os.Environ(), pairs(checkEnv)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
-		t.Errorf("got error %v, output %s, log %s, want no error and the output with `\"says\": \"ok\"`", err, out, p.Log.String())
+		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log of the server:\n%s", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("/metrics for Prometheus: got status %d, want 200", code)

@@ -18,7 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The used part of the Kubernetes API, field by field, because the API server silently drops a misspelt field.
+// The part of the Kubernetes API that deploy/kubernetes uses, field by field: decodeStrictly reports a misspelt field,
+// which the API server may drop silently.
 type (
 	kubeMeta struct {
 		Name   string
@@ -150,7 +151,7 @@ type (
 	}
 )
 
-// kubernetes holds the manifests.
+// kubernetes holds the manifests in deploy/kubernetes.
 type kubernetes struct {
 	config   kubeConfigMap
 	secret   kubeSecret
@@ -159,7 +160,7 @@ type kubernetes struct {
 	budget   kubeBudget
 }
 
-// readKubernetes decodes each document by its version and kind.
+// readKubernetes decodes each manifest by its version and kind.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -187,15 +188,15 @@ func readKubernetes(t *testing.T) *kubernetes {
 		case "kustomize.config.k8s.io/v1beta1 Kustomization":
 			return &kubeKustomization{}
 		}
-		t.Fatalf("the test knows no kind %s %s; add it to readKubernetes", head.APIVersion, head.Kind)
+		t.Fatalf("no Go type for the manifest %s %s; add the kind to readKubernetes", head.APIVersion, head.Kind)
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
 	if err != nil || len(files) < 6 {
-		t.Fatalf("%v: got %v, want no error and at least 6 entries in files", files, err)
+		t.Fatalf("files in deploy/kubernetes: got %v, error %v, want at least 6 files", files, err)
 	}
 	for _, file := range files {
-		strictly(t, "deploy/kubernetes/"+filepath.Base(file), next)
+		decodeStrictly(t, "deploy/kubernetes/"+filepath.Base(file), next)
 	}
 	for _, s := range services {
 		k.services[s.Metadata.Name] = s
@@ -205,7 +206,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 
 func (k *kubernetes) container() *kubeContainer { return &k.set.Spec.Template.Spec.Containers[0] }
 
-// env returns the environment of the container's precept.
+// env returns the environment of precept in the container: the variables of the image and of the manifest.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -220,7 +221,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: files are links into a directory that is replaced as a whole.
+// mount writes the ConfigMap as the kubelet does: files are links into ..data, which is replaced as a whole by version.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -231,7 +232,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 			t.Fatal(err)
 		}
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
-			t.Fatalf("got %v, want no error or os.IsExist(err) = true", err)
+			t.Fatalf("link of the mounted file %s: %v", name, err)
 		}
 	}
 	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
@@ -255,7 +256,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 		return m.Name == "config"
 	})
 	if i < 0 {
-		t.Fatal("the configuration is not mounted")
+		t.Fatal("the container has no volume mount with the name config")
 	}
 	out := slices.Clone(c.Args)
 	for n, arg := range out {
@@ -286,9 +287,9 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	dir := t.TempDir()
 	k.mount(t, dir, "..1", func(s string) string { return s })
 	env := k.env(t)
-	onlyKnown(t, "statefulset.yaml", env)
-	runnable(t, "statefulset.yaml", c.Args)
-	e := effective(t, env, k.args(t, dir)...)
+	checkVariables(t, "statefulset.yaml", env)
+	checkCommandLine(t, "statefulset.yaml", c.Args)
+	e := readEffectiveConfig(t, env, k.args(t, dir)...)
 	ports := map[string]int{}
 	for _, p := range c.Ports {
 		ports[p.Name] = p.ContainerPort
@@ -309,15 +310,15 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
-		t.Errorf("a pod has %s to end, want more than %s", grace, sleep+stopNeeds)
+		t.Errorf("pod: got preStop sleep %s, termination grace period %s, want a sleep, and a period of more than %s", sleep, grace, sleep+stopNeeds)
 	}
-	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(deployed(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf(`the security context is %+v, want the user 65532 of the Dockerfile, no root, and a file system that is only read`, pod.SecurityContext)
+	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("got pod security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, no root, and true",
+			pod.SecurityContext, c.SecurityContext.ReadOnlyRootFilesystem)
 	}
 }
 
-// A precept runs on the ConfigMap as the kubelet mounts it, answers the probes, and applies a
-// change of the ConfigMap.
+// Precept runs with the ConfigMap as the kubelet mounts it, answers the probes, and applies a change of the ConfigMap.
 func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -330,7 +331,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
 		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
 		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
-			t.Errorf("%+v: got %d, want status 200", probe, code)
+			t.Errorf("probe %+v: got status %d, want 200", probe, code)
 		}
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
@@ -340,14 +341,14 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// kubectl builds the manifests, if kubectl is installed.
+// kubectl kustomize builds 6 objects and no Secret, which the user creates.
 func TestKustomizeBuildsTheManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("kubectl is not here")
+		t.Skip("kubectl is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", filepath.Join(repo, "deploy", "kubernetes")).CombinedOutput()
 	if err != nil || strings.Count(string(out), "\nkind: ") != 6 || strings.Contains(string(out), "kind: Secret") {
-		t.Errorf("got error %v, out %s, want no error, 6 objects and none of the kind Secret", err, out)
+		t.Errorf("kubectl kustomize: got error %v, output %s, want 6 objects and none of the kind Secret", err, out)
 	}
 }

@@ -27,8 +27,8 @@ const lastWrite = 10 * time.Second
 // stopNeeds is the maximum duration of a stop with the default settings. A supervisor must not kill precept earlier.
 const stopNeeds = 30*time.Second + server.CutWait + lastWrite
 
-// deployed returns a file under deploy/, or the Dockerfile.
-func deployed(t *testing.T, name string) string {
+// readRepoFile returns the text of a file of the project; name is relative to the root.
+func readRepoFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
 	if err != nil {
@@ -37,14 +37,14 @@ func deployed(t *testing.T, name string) string {
 	return string(b)
 }
 
-// strictly decodes the documents of a YAML file and fails on unknown and repeated keys. next
+// decodeStrictly decodes the documents of a YAML file and fails on unknown and repeated keys. next
 // returns the target of a document.
-func strictly(t *testing.T, name string, next func(document []byte) any) {
+func decodeStrictly(t *testing.T, name string, next func(document []byte) any) {
 	t.Helper()
-	for document := range strings.SplitSeq(deployed(t, name), "\n---\n") {
+	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
 		into := next([]byte(document))
 		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
-			t.Fatalf("%s: got %s, want no error", name, yaml.FormatError(err, false, true))
+			t.Fatalf("%s: want known keys, each once: %s", name, yaml.FormatError(err, false, true))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func strictly(t *testing.T, name string, next func(document []byte) any) {
 func imageEnv(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(deployed(t, "Dockerfile"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(readRepoFile(t, "Dockerfile"), -1) {
 		for pair := range strings.FieldsSeq(m[1]) {
 			name, value, _ := strings.Cut(pair, "=")
 			out[name] = value
@@ -65,7 +65,7 @@ func imageEnv(t *testing.T) map[string]string {
 	return out
 }
 
-// effectiveConfig is the configuration that serve would use.
+// effectiveConfig is the part of the configuration of precept serve that the tests check.
 type effectiveConfig struct {
 	Listen string
 	Admin  struct {
@@ -80,23 +80,23 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
-// effective returns the configuration that the real binary reads from variables and arguments.
-func effective(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
+// readEffectiveConfig returns the configuration that precept reads from variables and arguments.
+func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
 	c.Dir, c.Env = t.TempDir(), pairs(env)
 	c.Env = append(c.Env, "PATH="+os.Getenv("PATH"))
-	var output bytes.Buffer
-	c.Stderr = &output
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("precept serve --print-config failed: %v: %s", err, output.String())
+		t.Fatalf("precept serve --print-config failed: %v: %s", err, stderr.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("the drain takes %s, want %s in total: adapt the times in deploy/ to the drain", out.Limits.DrainTimeout, stopNeeds)
+		t.Errorf("limits.drain_timeout is %s, so a stop does not take %s: adapt stopNeeds and the times in deploy/", out.Limits.DrainTimeout, stopNeeds)
 	}
 	return out
 }
@@ -109,8 +109,8 @@ func pairs(env map[string]string) (out []string) {
 	return out
 }
 
-// onlyKnown fails on a variable that precept does not read.
-func onlyKnown(t *testing.T, where string, env map[string]string) {
+// checkVariables fails on a variable PRECEPT_* that precept does not read.
+func checkVariables(t *testing.T, where string, env map[string]string) {
 	t.Helper()
 	known := gatherPromises(t).env
 	for name := range env {
@@ -122,13 +122,13 @@ func onlyKnown(t *testing.T, where string, env map[string]string) {
 	}
 }
 
-// runnable fails on a command line that the program refuses.
-func runnable(t *testing.T, where string, args []string) {
+// checkCommandLine fails on an unknown command or flag of precept.
+func checkCommandLine(t *testing.T, where string, args []string) {
 	t.Helper()
 	p := gatherPromises(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s: precept has no verb %s", where, args[0])
+		t.Errorf("%s: precept has no command %s", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -143,59 +143,60 @@ func port(t *testing.T, address string) string {
 	return port
 }
 
-// Each deployed YAML file is valid YAML without duplicate keys.
+// Each YAML file under deploy/ is valid YAML without duplicate keys.
 func TestDeployedYAMLHasNoDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	n := 0
 	err := fs.WalkDir(os.DirFS(repo), "deploy", func(file string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(file) == ".yaml" {
 			n++
-			strictly(t, file, func([]byte) any { return &map[string]any{} })
+			decodeStrictly(t, file, func([]byte) any { return &map[string]any{} })
 		}
 		return err
 	})
 	if err != nil || n < 8 {
-		t.Errorf("got %d YAML files, error %v, want at least 8", n, err)
+		t.Errorf("YAML files under deploy/: got %d, error %v, want at least 8", n, err)
 	}
 }
 
-// The image uses existing variables, commands and ports, and has a health check.
-func TestDockerfileNamesExistingVariablesAndVerbs(t *testing.T) {
+// The Dockerfile uses existing variables, commands and ports, has a health check, and builds with the Go version of
+// go.mod.
+func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	t.Parallel()
-	text, env := deployed(t, "Dockerfile"), imageEnv(t)
-	onlyKnown(t, "Dockerfile", env)
+	text, env := readRepoFile(t, "Dockerfile"), imageEnv(t)
+	checkVariables(t, "Dockerfile", env)
 	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
-	c := effective(t, env, "serve")
+	c := readEffectiveConfig(t, env, "serve")
 	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
 		t.Errorf("the Dockerfile has no %s", want)
 	}
 	if !strings.Contains(text, "VOLUME "+c.DataDir+"\n") || !strings.Contains(text, "\nUSER 65532:65532\n") {
-		t.Error("the data directory is not a volume, or the user is root")
+		t.Errorf("the Dockerfile lacks VOLUME %s or USER 65532:65532", c.DataDir)
 	}
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
 			t.Fatalf("the Dockerfile has no line of the form %s", form)
 		}
-		runnable(t, "Dockerfile", strings.Split(m[1], `", "`))
+		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
 	if _, err := os.Stat(filepath.Join(repo, "go.mod")); err != nil || !strings.Contains(text, "FROM --platform=$BUILDPLATFORM golang:"+goVersion(t)+"-") {
-		t.Errorf("the image is not built with the Go of go.mod: %v", err)
+		t.Errorf("the Dockerfile does not build with golang:%s, the version of go.mod (%v)", goVersion(t), err)
 	}
 }
 
-// goVersion returns major and minor version of Go in go.mod.
+// goVersion returns the major and minor version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()
-	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(deployed(t, "go.mod"))
+	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readRepoFile(t, "go.mod"))
 	if m == nil {
 		t.Fatal("go.mod has no line with the version of Go")
 	}
 	return m[1]
 }
 
-// unit parses a systemd unit: section, key, and all values of the key in their order.
-func unit(t *testing.T, text string) map[string]map[string][]string {
+// parseUnit parses a systemd unit: section, key, and all values of the key in their order.
+func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
 	for line := range strings.Lines(text) {
@@ -215,46 +216,47 @@ func unit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-// The unit starts an existing command, with write access to its directory, reloads, and allows for the drain.
+// The systemd unit starts an existing command, has only directories of precept as state directories, reloads with
+// SIGHUP, and waits longer than a stop takes.
 func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	t.Parallel()
-	text := deployed(t, "deploy/precept.service")
-	s := unit(t, text)["Service"]
-	one := func(key string) string {
+	text := readRepoFile(t, "deploy/precept.service")
+	s := parseUnit(t, text)["Service"]
+	onlyValue := func(key string) string {
 		if len(s[key]) != 1 {
-			t.Fatalf("%s: got %q, want one entry in s[key]", key, s[key])
+			t.Fatalf("%s in [Service]: got the values %q, want one", key, s[key])
 		}
 		return s[key][0]
 	}
-	runnable(t, "precept.service", strings.Fields(one("ExecStart"))[1:])
+	checkCommandLine(t, "precept.service", strings.Fields(onlyValue("ExecStart"))[1:])
 	env := map[string]string{}
-	for pair := range strings.FieldsSeq(one("Environment")) {
+	for pair := range strings.FieldsSeq(onlyValue("Environment")) {
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}
-	onlyKnown(t, "precept.service", env)
+	checkVariables(t, "precept.service", env)
 	env["PRECEPT_UPSTREAM"] = "https://api.openai.com/v1"
-	c := effective(t, env, "serve")
-	for dir := range strings.FieldsSeq(one("StateDirectory")) {
+	c := readEffectiveConfig(t, env, "serve")
+	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
 		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
-			t.Errorf("%s is a state directory, and neither %s nor %s", at, c.DataDir, c.Lessons)
+			t.Errorf("state directory: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
 		}
 	}
-	if limit, err := time.ParseDuration(one("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {
-		t.Errorf("TimeoutStopSec %s is not longer than a stop, %s", limit, stopNeeds)
+	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {
+		t.Errorf("TimeoutStopSec: got %s seconds, want more than %s, the duration of a stop", limit, stopNeeds)
 	}
-	if one("Type") != "notify" || !strings.Contains(one("ExecReload"), "-HUP $MAINPID") || one("SuccessExitStatus") != "3" || one("RestartPreventExitStatus") != "2" {
-		t.Errorf(`got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)
+	if onlyValue("Type") != "notify" || !strings.Contains(onlyValue("ExecReload"), "-HUP $MAINPID") || onlyValue("SuccessExitStatus") != "3" || onlyValue("RestartPreventExitStatus") != "2" {
+		t.Errorf(`[Service]: got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)
 	}
 	verifyUnit(t, text)
 }
 
-// verifyUnit checks the unit with systemd, and the exposure level that systemd computes for a compromised service.
+// verifyUnit checks the unit with systemd-analyze verify, and its exposure level with systemd-analyze security.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Log("the check is skipped: systemd-analyze is not installed")
+		t.Log("the unit is not verified: systemd-analyze is not installed")
 		return
 	}
 	binary, err := exec.LookPath("precept")
@@ -267,8 +269,8 @@ func verifyUnit(t *testing.T, text string) {
 	}
 	for _, args := range [][]string{{"verify", "--man=no", at}, {"security", "--offline=true", "--threshold=20", at}} {
 		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
-		if unknown := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || unknown { // a misspelt key is a warning
-			t.Errorf("systemd-analyze %v: error %v\n%s", args, err, out)
+		if warned := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || warned { // a misspelt key is a warning
+			t.Errorf("systemd-analyze %v: got error %v, want no error and no warning\n%s", args, err, out)
 		}
 	}
 }

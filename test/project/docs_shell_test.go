@@ -23,19 +23,19 @@ import (
 
 // docBlock is a fenced block of a document.
 type docBlock struct {
-	line       int
-	kind, text string
-	unrun      string // reason from <!-- not run: ... --> on the line above
+	line       int    // of the opening fence
+	kind, text string // language and content
+	notRun     string // reason from <!-- not run: ... --> on the line above
 }
 
 var (
-	unrunForm   = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
+	notRunForm  = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
 	commandForm = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks returns the fenced blocks, and the lines of indented blocks that look like shell
-// commands, which the test does not run.
-func docBlocks(text string) (blocks []docBlock, loose []int) {
+// docBlocks returns the fenced blocks, and the line numbers of shell commands in indented blocks, which the test cannot
+// run.
+func docBlocks(text string) (blocks []docBlock, indented []int) {
 	var in *docBlock
 	before := ""
 	for n, line := range strings.Split(text, "\n") {
@@ -43,27 +43,28 @@ func docBlocks(text string) (blocks []docBlock, loose []int) {
 		switch {
 		case fence && in == nil:
 			in = &docBlock{line: n + 1, kind: kind}
-			if m := unrunForm.FindStringSubmatch(before); m != nil {
-				in.unrun = m[1]
+			if m := notRunForm.FindStringSubmatch(before); m != nil {
+				in.notRun = m[1]
 			}
 		case fence:
 			blocks, in = append(blocks, *in), nil
 		case in != nil:
 			in.text += line + "\n"
 		case strings.HasPrefix(line, "    ") && commandForm.MatchString(strings.TrimSpace(line)):
-			loose = append(loose, n+1)
+			indented = append(indented, n+1)
 		}
 		before = line
 	}
-	return blocks, loose
+	return blocks, indented
 }
 
-// Commands in a document are found in each kind of block; columns of prose are no commands.
+// Commands are found in fenced and in indented blocks; an indented column of prose is no command.
 func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
-	blocks, loose := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
-	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(loose, []int{12, 13}) {
-		t.Errorf("got blocks %+v, loose %v, want two entries in blocks, blocks[0] = %+v, an empty blocks[1].kind and loose = []int{12, 13}", blocks, loose, (docBlock{4, "sh", "x\ny\n", "why"}))
+	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
+	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
+		t.Errorf("got blocks %+v, indented commands in the lines %v, want %+v, a block without a language, and the lines 12 and 13",
+			blocks, indented, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }
 
@@ -77,15 +78,15 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		if filepath.Ext(file) != ".md" || strings.HasPrefix(file, "docs/decisions/") || file == "CHANGELOG.md" {
 			continue
 		}
-		blocks, loose := docBlocks(deployed(t, file))
-		for _, line := range loose {
-			t.Errorf("%s:%d: a command in an indented block: make it a block of sh, which is run", file, line)
+		blocks, indented := docBlocks(readRepoFile(t, file))
+		for _, line := range indented {
+			t.Errorf("%s:%d: a command in an indented block is not run: use a fenced block of sh", file, line)
 		}
 		var shell []docBlock
 		for _, b := range blocks {
 			switch b.kind {
 			case "sh":
-				if b.unrun == "" {
+				if b.notRun == "" {
 					shell = append(shell, b)
 				}
 			case "json", "yaml":
@@ -95,10 +96,10 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("got file %s, b.line %d, error %v, want no error", file, b.line, err)
+					t.Errorf("%s:%d: the block is not valid %s: %v", file, b.line, b.kind, err)
 				}
 			case "":
-				t.Errorf("%s:%d: a block without a language: sh, json, yaml or text", file, b.line)
+				t.Errorf("%s:%d: a block without a language: add sh, json, yaml or text", file, b.line)
 			}
 		}
 		if ran += len(shell); len(shell) == 0 {
@@ -108,7 +109,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 			t.Parallel()
 			w := newDocWorld(t)
 			if strings.HasPrefix(file, "examples/redis/") {
-				w.samples(t)
+				w.addSampleToRedis(t)
 			}
 			for _, b := range shell {
 				w.run(t, b)
@@ -116,19 +117,18 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		})
 	}
 	if ran < 8 {
-		t.Errorf("got %d blocks that ran, want at least 8", ran)
+		t.Errorf("shell blocks to run: got %d, want at least 8", ran)
 	}
 }
 
-// docWorld is the environment of a reader: a git project with lessons, transcripts and a running
-// precept before a model, another team's lessons, and a Redis.
+// docWorld is the environment in which the blocks run: a git project with lessons, transcripts and a running precept,
+// the lessons of two other projects, and a Redis.
 type docWorld struct {
-	dir, redis string // the project, the Redis' address
-	env        []string
-	say        *strings.Replacer
+	dir, redis   string // directory of the project, address of the Redis
+	env          []string
+	placeholders *strings.Replacer // replaces addresses and placeholders in a block
 }
 
-// newDocWorld returns a project with a running precept, in which the blocks of the documents run.
 func newDocWorld(t *testing.T) *docWorld {
 	t.Helper()
 	root := t.TempDir()
@@ -139,7 +139,7 @@ func newDocWorld(t *testing.T) *docWorld {
 		}
 	}
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
-	prevents(t, filepath.Join(dir, "lessons", "check-the-target.md"), "no rule to make")
+	addPrevents(t, filepath.Join(dir, "lessons", "check-the-target.md"), "no rule to make")
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
 	banktest.WriteLesson(t, other, "their-lesson", "load the page")
 	banktest.WriteLesson(t, own, "our-lesson", "open the drawer")
@@ -151,8 +151,8 @@ func newDocWorld(t *testing.T) *docWorld {
 	data := filepath.Join(dir, "data")
 	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
 	playSession(t, p)
-	request(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
-	w := &docWorld{dir: dir, redis: server.Addr, say: strings.NewReplacer(
+	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
+	w := &docWorld{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
 		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
@@ -170,7 +170,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.say.Replace(b.text))
+	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("the block at line %d failed: %v\n%s\n%s", b.line, err, b.text, out)
@@ -180,11 +180,11 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 // playSession plays a session of one turn.
 func playSession(t *testing.T, p *harness.Process) {
 	t.Helper()
-	request(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
+	sendChat(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
 }
 
-// request sends a request of a session.
-func request(t *testing.T, p *harness.Process, session, body string) {
+// sendChat sends a chat request of a session.
+func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -198,8 +198,8 @@ func request(t *testing.T, p *harness.Process, session, body string) {
 	_ = res.Body.Close()
 }
 
-// samples fills the Redis with a session's.
-func (w *docWorld) samples(t *testing.T) {
+// addSampleToRedis plays a session on a precept with the Redis as its store, and waits for the sample.
+func (w *docWorld) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)
@@ -210,8 +210,8 @@ func (w *docWorld) samples(t *testing.T) {
 	})
 }
 
-// prevents adds metadata.precept.prevents to a lesson.
-func prevents(t *testing.T, file, phrase string) {
+// addPrevents adds metadata.precept.prevents to a lesson.
+func addPrevents(t *testing.T, file, phrase string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// expressions returns the queries of the rules and of the dashboard in configs/.
+// expressions returns the queries of the rules and of the dashboard in configs/, by rule or panel.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -54,7 +54,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// The metrics in rules and dashboard exist. A query for an unknown metric would never report an error.
+// The metrics in rules and dashboard exist: Prometheus reports no error for a query of an unknown metric.
 func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
@@ -64,13 +64,13 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s asks for %s, which does not exist", where, name)
+				t.Errorf("%s queries the metric %s, which does not exist", where, name)
 			}
 		}
 	}
 }
 
-// Prometheus itself reads the rules, and its configuration.
+// promtool accepts the rules, the configuration of Prometheus, and the tests of the rules.
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
@@ -82,14 +82,14 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 	}
 }
 
-// promtool finds Prometheus' own tool, or skips the test.
+// promtool returns the path of promtool, or skips the test.
 func promtool(t *testing.T) string {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
 		tool = filepath.Join(repo, ".cache", "promtool", "usr", "bin", "promtool")
 		if !exists(tool) {
-			t.Skip("promtool is not here; make e2e-deps brings it")
+			t.Skip("promtool is not installed; run make e2e-deps")
 		}
 	}
 	if tool, err = filepath.Abs(tool); err != nil {
@@ -99,8 +99,8 @@ func promtool(t *testing.T) string {
 }
 
 // Each alert is tested with data for which it fires, and with data for which it does not fire.
-func TestEachAlertFiresInItsCaseOnly(t *testing.T) {
-	var tried struct {
+func TestEachAlertHasACaseThatFiresAndOneThatDoesNot(t *testing.T) {
+	var ruleTests struct {
 		Tests []struct {
 			Alerts []struct {
 				Name     string `yaml:"alertname"`
@@ -108,18 +108,18 @@ func TestEachAlertFiresInItsCaseOnly(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	if err := yaml.Unmarshal(readConfig(t, "prometheus/precept.rules.test.yaml"), &tried); err != nil {
+	if err := yaml.Unmarshal(readConfig(t, "prometheus/precept.rules.test.yaml"), &ruleTests); err != nil {
 		t.Fatal(err)
 	}
-	fires, rests := map[string]bool{}, map[string]bool{}
-	for _, test := range tried.Tests {
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, test := range ruleTests.Tests {
 		for _, a := range test.Alerts {
-			fires[a.Name], rests[a.Name] = fires[a.Name] || len(a.Expected) > 0, rests[a.Name] || len(a.Expected) == 0
+			fires[a.Name], silent[a.Name] = fires[a.Name] || len(a.Expected) > 0, silent[a.Name] || len(a.Expected) == 0
 		}
 	}
 	for name := range expressions(t) {
-		if strings.HasPrefix(name, "Precept") && (!fires[name] || !rests[name]) {
-			t.Errorf("alert %s: a case where it fires: %t, a case where it does not: %t, want both", name, fires[name], rests[name])
+		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
+			t.Errorf("alert %s: a case where it fires: %t, a case where it does not: %t, want both", name, fires[name], silent[name])
 		}
 	}
 }

@@ -25,11 +25,11 @@ import (
 	"precept/store"
 )
 
-var update = flag.Bool("update", false, "write what is made from the source anew") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the generated part of admin/openapi.yaml") //nolint:gochecknoglobals // a flag of the tests
 
 const generatedMark = "# What follows is made from the program's types"
 
-// The schemas of large responses equal the schemas of the encoded types.
+// The generated part of admin/openapi.yaml has the schemas of the responseTypes.
 func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
@@ -42,7 +42,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 	rest := string(text[len(head):])
 	line, _, _ := strings.Cut(rest, "\n")
-	want := head + line + "\n" + schemasOf(t, answers()...)
+	want := head + line + "\n" + schemasOf(t, responseTypes()...)
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a source file
 			t.Fatal(err)
@@ -54,24 +54,24 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 }
 
-// answers returns the types of large responses.
-func answers() []reflect.Type {
+// responseTypes returns the types of the responses whose schemas are generated.
+func responseTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
 		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
 	}
 }
 
-// described is the running program's own description.
+// described is an OpenAPI description and the operations that a test has called.
 type described struct {
 	t        *testing.T
 	doc      map[string]any
 	compiler *jsonschema.Compiler
-	seen     map[string]bool // tested operations, as "METHOD /path status"
+	seen     map[string]bool // called operations, as "METHOD /path status"
 }
 
-// describe reads a description in YAML.
-func describe(t *testing.T, text string) *described {
+// parseDescription reads an OpenAPI description in YAML.
+func parseDescription(t *testing.T, text string) *described {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -90,7 +90,7 @@ func describe(t *testing.T, text string) *described {
 	return d
 }
 
-// at follows a JSON pointer, through references.
+// at returns the node at a JSON pointer and its pointer after all references, or nil.
 func (d *described) at(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -113,7 +113,7 @@ func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointe
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
-// check fails the test if an answer does not fit its description.
+// check fails the test if a response does not match its description.
 func (d *described) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
@@ -128,7 +128,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	content, _ := d.at(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
-			d.t.Errorf("%s: a body that is not described: %q", where, body)
+			d.t.Errorf("%s: got the body %q, want none: the description has no content", where, body)
 		}
 		return
 	}
@@ -143,15 +143,15 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: got %v, want no error", where, err)
+		d.t.Fatalf("%s: the schema does not compile: %v", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: got %v, want no error", where, err)
+		d.t.Errorf("%s: the body is not JSON: %v", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: got error %v, body %s, want no error", where, err, body)
+		d.t.Errorf("%s: the body %s does not match the schema: %v", where, body, err)
 	}
 }
 
@@ -166,7 +166,7 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 	return d.callWith(header, base, method, path, body, values...)
 }
 
-// callWith is call with a header.
+// callWith is call with a header in place of the token.
 func (d *described) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
@@ -197,13 +197,13 @@ func (d *described) callWith(header http.Header, base, method, path, body string
 	return got
 }
 
-// The running program answers as its description says, every operation at least once.
+// Each operation of the running program is called at least once, and each response matches the description.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
 	const token = "e2e-token"
 	_, text := harness.Get(t, r.Admin+"/api/openapi.yaml", token)
-	d := describe(t, text)
+	d := parseDescription(t, text)
 	d.call(r.Admin, "GET", "/api/openapi.yaml", token, "")
 	d.call(r.Data, "GET", "/healthz", "", "")
 	d.call(r.Admin, "GET", "/readyz", "", "")
@@ -245,14 +245,14 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.call(r.Admin, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
 	d.call(r.Admin, "POST", act, token, "", "slug", "none", "action", "pause")
 	d.call(r.Admin, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
-	readStoredData(d, r, token)
+	callStoredData(d, r, token)
 	d.call(r.Admin, "POST", "/api/forget", token, `{"session":"s1"}`)
 	d.call(r.Admin, "POST", "/api/forget", token, `{}`)
 	d.checkAllTested()
 }
 
-// readStoredData asks for sessions, samples and health.
-func readStoredData(d *described, r *harness.Process, token string) {
+// callStoredData calls the operations on stored sessions, samples, health and feedback.
+func callStoredData(d *described, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the session to close and its sample", func() bool {
 		var l store.SampleList
@@ -292,13 +292,13 @@ func readStoredData(d *described, r *harness.Process, token string) {
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// A schema that accepts any value would test nothing.
+// Each of these schemas refuses an invalid value: a schema that accepts any value would test nothing.
 func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := describe(t, string(text))
+	d := parseDescription(t, string(text))
 	for name, bad := range map[string]string{
 		"Fault": `{"error":1}`, "Refusal": `{"error":{"message":"x","type":"other"}}`, "Lesson": `{"id":"x"}`, "FeedbackAnswer": `{"status":"lost"}`,
 		"Feedback": `{"source":"user","type":"approval","session_id":"a","request_id":"b"}`, "Report": `{"lessons":[]}`,
@@ -318,7 +318,7 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 	}
 }
 
-// checkAllTested reports the operations without a test, and the operations without a successful test.
+// checkAllTested reports the operations that no call has reached with a successful response, except /login.
 func (d *described) checkAllTested() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {
@@ -326,14 +326,14 @@ func (d *described) checkAllTested() {
 			if _, isOp := op.(map[string]any); !isOp { // parameters, servers
 				continue
 			}
-			asked := false
+			called := false
 			for where := range d.seen {
 				if rest, ok := strings.CutPrefix(where, strings.ToUpper(method)+" "+path+" "); ok && (rest[0] == '2' || path == "/login") {
-					asked = true
+					called = true
 				}
 			}
-			if !asked {
-				d.t.Errorf("nothing was seen to succeed at %s %s", strings.ToUpper(method), path)
+			if !called {
+				d.t.Errorf("no successful call of %s %s, want at least one", strings.ToUpper(method), path)
 			}
 		}
 	}

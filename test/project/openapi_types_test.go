@@ -20,8 +20,8 @@ import (
 // schemas writes Go types as JSON Schemas in YAML, with the comments of their fields.
 type schemas struct {
 	t     *testing.T
-	done  map[string]string            // by name
-	notes map[string]map[string]string // by package path and "Type.Field"
+	done  map[string]string            // finished schemas by name
+	notes map[string]map[string]string // comments of fields by package path and "Type.Field"
 }
 
 // schemasOf writes the schemas of the types and of all types that they contain.
@@ -63,7 +63,7 @@ func (s *schemas) of(typ reflect.Type) string {
 		return `type: [object, "null"], additionalProperties: {` + s.of(typ.Elem()) + "}"
 	case reflect.Struct:
 		if name := s.name(typ); s.done[name] == "" {
-			s.done[name] = "..." // recursive types
+			s.done[name] = "..." // ends the recursion of a type that contains itself
 			s.done[name] = s.object(name, typ)
 		}
 		return `$ref: "#/components/schemas/` + s.name(typ) + `"`
@@ -88,7 +88,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name distinguishes types with the same name in two packages.
+// name returns the name of a schema: package and type, since two packages may have types with the same name.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
@@ -149,13 +149,14 @@ func (s *schemas) note(typ reflect.Type, field string) string {
 			s.t.Fatalf("the source of %s is not in %s: %v", pkg, dir, err)
 		}
 		for _, file := range files {
-			s.read(pkg, file)
+			s.readComments(pkg, file)
 		}
 	}
 	return s.notes[pkg][typ.Name()+"."+field]
 }
 
-func (s *schemas) read(pkg, file string) {
+// readComments adds the comments of the fields in a file to notes.
+func (s *schemas) readComments(pkg, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		s.t.Fatal(err)

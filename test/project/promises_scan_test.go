@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// code is a part of a document that names objects of the program: a span between backticks, or a line of a block.
+// code is a piece of code in a document: a span between backticks, or a line of a block.
 type code struct {
 	text  string
 	block bool
@@ -55,7 +55,7 @@ func codes(file, text string) []code {
 	return out
 }
 
-// faults returns the promises of a document that the program does not keep.
+// faults returns the names in a document that the program does not define.
 func (p *promises) faults(file, text string) []string {
 	var out []string
 	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -65,13 +65,13 @@ func (p *promises) faults(file, text string) []string {
 	}
 	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
-			fault("links to %s, which is not there", m[1])
+			fault("the link to %s has no file", m[1])
 		}
 	}
 	return out
 }
 
-// commands reports command lines of precept with an unknown command.
+// verbs reports unknown commands and flags in a command line of precept.
 func (p *promises) verbs(c code, fault func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
@@ -107,9 +107,9 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 		fault("precept %s is not a command", strings.Join(words[:named], " "))
 		return
 	}
-	ours, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
-	ours, _, _ = strings.Cut(ours, "|")
-	p.flags(verb, ours, fault)
+	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
+	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
+	p.flags(verb, preceptArgs, fault)
 }
 
 // flags reports unknown flags of a command; for a flag without a command, flags that no command has.
@@ -121,7 +121,7 @@ func (p *promises) flags(verb *command, text string, fault func(string, ...any))
 	}
 }
 
-// ofOtherProgram reports whether a text belongs to another program.
+// ofOtherProgram reports whether a text is known to belong to another program.
 func ofOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
@@ -151,18 +151,18 @@ func (p *promises) names(c code, fault func(string, ...any)) {
 		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
 			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
 			if !ofOtherProgram(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
-				fault("nothing answers %s", m[1])
+				fault("no listener answers the path %s", m[1])
 			}
 		}
 	}
 	for _, name := range headerForm.FindAllString(c.text, -1) {
 		if !p.headers[strings.ToLower(name)] {
-			fault("nothing knows the header %s", name)
+			fault("there is no header %s", name)
 		}
 	}
 	for _, m := range makeForm.FindAllStringSubmatch(c.text, -1) {
 		if (!c.block || strings.HasPrefix(c.text, "make ")) && !p.targets[m[1]] {
-			fault("there is no make %s", m[1])
+			fault("there is no target make %s", m[1])
 		}
 	}
 	if fileForm.MatchString(c.text) && !inRepo(c.text) {
@@ -170,7 +170,7 @@ func (p *promises) names(c code, fault func(string, ...any)) {
 	}
 }
 
-// spread returns the names of metrics that a form with {a,b} stands for.
+// spread expands a name of metrics with {a,b} to one name for each item in the braces.
 func spread(form string) []string {
 	head, rest, ok := strings.Cut(form, "{")
 	if !ok {

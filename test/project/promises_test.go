@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// promises holds all names that a document may use, as the program defines them.
+// promises holds the names that the program defines and that a document may use.
 type promises struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -52,18 +52,18 @@ func TestDocsNameExistingThings(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked := string(text)
-		if file == "docs/ARCHITECTURE.md" { // its locks are no keys; house_test.go checks them
+		if file == "docs/ARCHITECTURE.md" { // the names of locks look like keys; house_test.go checks them
 			before, rest, _ := strings.Cut(checked, "\n## Locks\n")
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: got the fault %s, want none", file, f)
+			t.Errorf("%s: %s", file, f)
 		}
 	}
 }
 
-// The check of the documents finds each kind of fault.
+// faults finds each kind of unknown name, and accepts existing names.
 func TestDocsCheckFindsFaults(t *testing.T) {
 	p := gatherPromises(t)
 	for _, tc := range []struct{ text, want string }{
@@ -84,13 +84,13 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 	} {
 		got := p.faults("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
-			t.Errorf("%q: got %q, want one entry in got and got[0] with %q", tc.text, got, tc.want)
+			t.Errorf("faults of %q: got %q, want one fault with %q", tc.text, got, tc.want)
 		}
 	}
 	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.faults("README.md", fine); len(got) != 0 {
-		t.Errorf("got %q, want an empty result", got)
+		t.Errorf("faults of a text without faults: got %q, want none", got)
 	}
 }
 
@@ -142,9 +142,7 @@ func gatherPromises(t *testing.T) *promises {
 	for _, name := range slices.Collect(maps.Keys(p.env)) {
 		p.env[name+"_FILE"] = true // names a file with the value
 	}
-	for _, chaos := range []string{"PRECEPT_CHAOS"} { // of make chaos
-		p.env[chaos] = true
-	}
+	p.env["PRECEPT_CHAOS"] = true // of make chaos
 	p.metrics = metricNames(t)
 	p.routes = routeForms(t)
 	p.headers = headerNames(t)
@@ -152,7 +150,7 @@ func gatherPromises(t *testing.T) *promises {
 	return p
 }
 
-// describer is a registry that records the names of metrics.
+// describer is a Prometheus registerer that records the names of metrics.
 type describer struct{ names map[string]bool }
 
 func (d describer) Register(c prometheus.Collector) error {
@@ -190,17 +188,17 @@ func metricNames(t *testing.T) map[string]bool {
 	return d.names
 }
 
-// sourceFiles returns the Go files of some packages, without tests.
-func sourceFiles(t *testing.T, rooms ...string) []*ast.File {
+// sourceFiles returns the parsed Go files of the packages in some directories, without tests.
+func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	t.Helper()
 	var out []*ast.File
-	for _, room := range rooms {
-		paths, err := filepath.Glob(filepath.Join(repo, room, "*.go"))
+	for _, dir := range dirs {
+		paths, err := filepath.Glob(filepath.Join(repo, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(paths) == 0 {
-			t.Fatalf("%s has no Go files", room)
+			t.Fatalf("%s has no Go files", dir)
 		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
@@ -263,7 +261,7 @@ func routeForms(t *testing.T) []*regexp.Regexp {
 	return out
 }
 
-// headerNames returns the Precept-* names in the source.
+// headerNames returns the names of Precept-* headers in string literals of the source, in lower case.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -298,7 +296,7 @@ func makeTargets(t *testing.T) map[string]bool {
 type command struct {
 	path  string // precept lessons approve
 	flags map[string]bool
-	verbs map[string]*command
+	verbs map[string]*command // subcommands by name
 }
 
 // commandTree reads the commands and flags of the program through the shell completion.
@@ -331,7 +329,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command finds the command of some words; rest holds the remaining words.
+// command returns the command that the first words name; rest holds the remaining words.
 func (p *promises) command(words []string) (c *command, rest []string) {
 	c = p.root
 	for i, word := range words {
@@ -344,7 +342,7 @@ func (p *promises) command(words []string) (c *command, rest []string) {
 	return c, nil
 }
 
-// hasFlag reports whether a command or one of its subverbs has a flag.
+// hasFlag reports whether a command or one of its subcommands has a flag.
 func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true

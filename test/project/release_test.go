@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// The release builds targets that Go knows, of a commit only. The test does not build the release.
-func TestReleaseTargetsAreKnown(t *testing.T) {
+// tools/release.sh lists 6 targets that Go knows, and refuses a folder with uncommitted changes. The test does not
+// build a release.
+func TestReleaseTargetsAreKnownAndChangesRefused(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
 	if err != nil {
@@ -23,7 +24,7 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 	}
 	list, err := exec.CommandContext(t.Context(), "bash", script, "--list").Output()
 	if err != nil || len(strings.Fields(string(list))) != 6 {
-		t.Fatalf("got error %v, list %s, want no error and 6 words", err, list)
+		t.Fatalf("release.sh --list: got error %v, output %s, want 6 targets", err, list)
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
@@ -46,12 +47,13 @@ func TestReleaseTargetsAreKnown(t *testing.T) {
 		c.Dir = dir
 		out, err := c.CombinedOutput()
 		if refused := strings.Contains(string(out), "changes that are not committed"); refused != (args[0] == "bash") || refused == (err == nil) {
-			t.Errorf("%v: got error %v, out %s, want refused = %v and refused other than %v", args, err, out, (args[0] == "bash"), (err == nil))
+			t.Errorf("%v: got error %v, output %s, want a refusal of uncommitted changes = %v, with an error only if refused",
+				args, err, out, args[0] == "bash")
 		}
 	}
 }
 
-// The bill of materials of a binary holds the modules that were linked into it, each once.
+// The bill of materials of a binary lists each linked module once and the binary, and is reproducible.
 func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("precept")
@@ -84,17 +86,18 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	have := map[string]string{}
 	for _, c := range b.Components {
 		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || have[c.Name] != "" {
-			t.Errorf("got %+v, want PURL = %q and an empty have[Name]", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
+			t.Errorf("component %+v: want the PURL %q and each name once", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
 		have[c.Name] = c.Version
 	}
 	for _, m := range info.Deps {
 		if have[m.Path] != m.Version {
-			t.Errorf("%s %s is in the binary, want the same version in the bill: %q", m.Path, m.Version, have[m.Path])
+			t.Errorf("version of %s in the bill: got %q, want %s as in the binary", m.Path, have[m.Path], m.Version)
 		}
 	}
 	if len(have) != len(info.Deps)+1 || len(have) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(have) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
-		t.Errorf("got %d components of %d modules, want one each and the binary: %+v", len(have), len(info.Deps), b.Metadata)
+		t.Errorf("bill: got %d components for %d modules, dependencies %v, metadata %+v, version %s, want one component for each module and the binary, all as dependencies of precept, and version 1.5",
+			len(have), len(info.Deps), b.Dependencies, b.Metadata, b.SpecVersion)
 	}
 	if string(bill()) != string(text) {
 		t.Error("two bills of one binary differ")
