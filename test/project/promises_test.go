@@ -58,7 +58,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: %s", file, f)
+			t.Errorf("%s: got an unknown name, want none: %s", file, f)
 		}
 	}
 }

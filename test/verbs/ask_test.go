@@ -17,7 +17,7 @@ func reportWith(t *testing.T, dir, token string) (code int, out, stderr string) 
 	return code, out, stderr
 }
 
-// Beside a running server, a wrong token is an error: the numbers in the store may be older. Without a token the
+// While a server runs, a wrong token is an error: the numbers in the store may be older. Without a token the
 // report comes from the store and says so.
 func TestReportNamesARefusedToken(t *testing.T) {
 	dir := t.TempDir()

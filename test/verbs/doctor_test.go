@@ -132,7 +132,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	}
 }
 
-// Doctor fails if the outbox cannot be read, also beside the run.json of a killed server, whose process id may belong
+// Doctor fails if the outbox cannot be read, also with the run.json of a killed server, whose process id may belong
 // to another program.
 func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 	dir := t.TempDir()
