@@ -50,6 +50,8 @@ func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 		{"get_desk", `{"id":4,"status":"rejected"}`, detect.OK},
 		{"get_desk", `{"desk":null}`, detect.Error},
 		{"get_desk", `{"found":false}`, detect.Error},
+		{"get_desk", `{"exists":false}`, detect.Error},
+		{"reserve_desk", "Desks may only be reserved by members.", detect.Error},
 		{"get_desk", `{"desk":4,"guest":null}`, detect.OK},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {

@@ -43,6 +43,8 @@ func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
 		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "https://discord.com/api/webhooks/123",
 	)
+	checkMarked(t, "secret", "DB_PASSWORD=DB_PASSWORD", "DB_PASSWORD=<hunter22>", `"invalid_password": "Ugyldig kode"`, `forgot_password = "Kode 22 a"`, `"password": "Passord"`, "emit(EVENT_PASSWORD, code)", `emit(event_PASSWORD, "hunter22")`, "Passwords must contain:\n\neight\n", "Your password:\n\nhunter22 or more\n")
+	checkMarked(t, "url_credentials", "https://bob:REPLACE_WITH_PASSWORD@h/")
 	checkMarked(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
 	checkMarked(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
 	checkMarked(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
@@ -114,6 +116,15 @@ func TestTruncatedValuesAreHidden(t *testing.T) {
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {
 			t.Errorf("%q becomes %q, want no part of the value", text, got)
+		}
+	}
+}
+
+// Placeholders of a user and a password are kept.
+func TestPlaceholdersOfCredentialsAreKept(t *testing.T) {
+	for _, text := range []string{"curl -u <user:password> https://h.example/x", "curl -u \"${A:-${A1}}:${B:-${B1}}\" x"} {
+		if got := redact.New(true).Text(text); got != text {
+			t.Errorf("the text %q becomes %q, want the same text", text, got)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func dashed() anchor {
 }
 
 func headers(t *[kindCount]kindRow) {
-	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and three or five dotted parts", examples: []example{
+	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and two, three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
 	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{

@@ -118,7 +118,7 @@ func (m *matcher) userPassword(p int) hit {
 		}
 	}
 	v := s[from:max(from, end)]
-	if s[p] == '<' && at(s, end-1) == '>' || bytes.HasPrefix(v, []byte("${")) || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>
+	if s[p] == '<' && at(s, end-1) == '>' || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>, ${USER}:${PASSWORD}
 		return hit{}
 	}
 	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user

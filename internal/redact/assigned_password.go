@@ -1,0 +1,121 @@
+package redact
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// assignedPassword matches an unquoted password by its place: after a user's name, in a line of
+// settings, or generated. The name is s[start:end], the sign is at i, and the value follows at p. Without
+// a match, sh describes the context for the other checks.
+func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
+	s := m.s
+	if start > 0 && s[start-1] == '/' {
+		if q := afterUser(s, start, p); q > 0 {
+			return m.value(q, passwordClass, shape{dotted: true})
+		}
+	}
+	if s[i] == '(' {
+		return hit{}
+	}
+	value := skipMarks(s, p)
+	if isPassphraseName(s[start:end]) {
+		if h := m.phrase(value, minPhrase); h.kind != none {
+			return h
+		}
+		sh.literal = sh.literal || isQuote(at(s, value))
+	}
+	if isQuote(at(s, value)) {
+		if h := m.phrase(value+1, minQuotedPhrase); h.kind != none {
+			return h
+		}
+	}
+	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
+		return h
+	}
+	tight := end == i && at(s, p) > ' ' && s[i] == '='
+	word := s[p:runEnd(s, p, maxName, nameByte)]
+	sh.dotted = tight && (sh.literal || m.isFlag(start) || numberedPart(word)) && !isReferenceOfCode(word)
+	if sh.connection = tight && m.inConnection(start); !tight || sh.connection {
+		return hit{}
+	}
+	h := m.lineValue(p, true, true)
+	if h.kind == none || !isStrong(s[h.start:h.end]) || bytes.IndexByte(s[h.start:h.end], '&') >= 0 {
+		return hit{}
+	}
+	return h
+}
+
+// isFlag reports whether the name at start belongs to a flag: --password=, --set auth.password=.
+func (m *matcher) isFlag(start int) bool {
+	const maxLen = 40
+	word := m.s[m.runStart(start, maxLen, wordByte):start]
+	if len(word) > 0 {
+		return bytes.HasPrefix(word, []byte("--"))
+	}
+	return bytes.HasSuffix(m.s[m.last:start], []byte("--set "))
+}
+
+// passValue matches the password after the name "pass" and the sign at i. "pass" is also a result of
+// tests, so the value must look like a password.
+func (m *matcher) passValue(start, i, p int) hit {
+	s := m.s
+	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
+		return hit{}
+	}
+	h := m.value(skipMarks(s, p), passwordClass, shape{dotted: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
+	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && namesPass(s[h.start:h.end]) {
+		return hit{}
+	}
+	return h
+}
+
+// namesPass reports whether a word names a pass of a compiler or a passed test: mem2reg,
+// dead-code-elim2, TestFoo2.
+func namesPass(v []byte) bool {
+	if startsFold(v, 0, "test") {
+		return true
+	}
+	word := span(v, 0, alnumByte)
+	if bytes.ContainsFunc(v, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
+		return false
+	}
+	digits := digitRuns(v)
+	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
+}
+
+// afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The
+// name of the password is at start. 0 means none.
+func afterUser(s []byte, start, p int) int {
+	const maxLen = 32
+	p = skipMarks(s, p)
+	user := bytes.ToLower(s[max(0, start-len("/username")) : start-1])
+	if !slices.ContainsFunc([]string{"id", "user", "username", "login", "account"}, func(name string) bool { return bytes.HasSuffix(user, []byte(name)) }) {
+		return 0
+	}
+	end := runEnd(s, p, maxLen, nameByte)
+	value := skipMarks(s, end)
+	if end == p || strings.IndexByte("/:,(", at(s, value)) < 0 {
+		return 0
+	}
+	return skipMarks(s, value+1)
+}
+
+// setting matches the password in a tag or in a line of a settings file. The name is s[start:end], the
+// sign is at i, and the value follows at p.
+func (m *matcher) setting(start, end, i, p int, name []byte) hit {
+	if m.s[i] == '>' {
+		return m.tagValue(p)
+	}
+	tight := end == i && at(m.s, p) > ' '
+	value := skipMarks(m.s, p)
+	if end < i-1 || value >= len(m.s) || isQuote(m.s[value]) || tight && m.s[i] != '=' || !m.startsLine(start, m.s[i] == ':') {
+		return hit{}
+	}
+	open := tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
+	// In a settings file the name starts the line; a word and a blank before the name are prose. Neither has variables.
+	literal := tight && (start == 0 || m.s[start-1] == '\n') || !tight && start > 1 && m.s[start-1] == ' ' && isAlnum(m.s[start-2])
+	oneDot := bytes.Count(m.s[value:lineEnd(m.s, value)], []byte(".")) == 1
+	return m.lineValue(value, open, open || literal && oneDot)
+}
