@@ -15,10 +15,24 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 	if end == len(m.s) {
 		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if body := m.s[start+prefixLen : end]; len(body) < minBytes || bytes.Count(body, body[:1]) == len(body) { // a mask, such as ghp_xxxx
+	if body := m.s[start+prefixLen : end]; len(body) < minBytes || isMask(body) {
 		return hit{}
 	}
 	return hit{start, end, k}
+}
+
+// isMask reports whether v is written in place of a key: one letter or digit only, as in xxxx-xxxx.
+func isMask(v []byte) bool {
+	first := bytes.IndexFunc(v, func(r rune) bool { return r < 0x80 && isAlnum(byte(r)) })
+	if first < 0 {
+		return true
+	}
+	for _, c := range v[first:] {
+		if isAlnum(c) && c != v[first] {
+			return false
+		}
+	}
+	return true
 }
 
 // prefixed matches the vendors' prefixes that end at i.
@@ -116,7 +130,7 @@ func (m *matcher) azureSecret(i int) hit {
 	for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '~' || m.s[end] == '.') {
 		end++
 	}
-	if n := end - i - 1; n < 31 && (end != len(m.s) || n < 12) {
+	if n := end - i - 1; n < 31 && (end != len(m.s) || n < 12) || isMask(m.s[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, azureKey}

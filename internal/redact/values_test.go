@@ -133,6 +133,7 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 	for _, text := range []string{
 		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
 		"SG.a1B2c3D4e5F6g7H8i9J0k1.short and more", "Q~e", "e.51Q~e5", "e.51Q~e", "dshpat_i1111111ts", "sk-", "sk-ant-", "ghp_short", "glpat-", "xoxb-1-2", "eyJ.eyJ.x",
+		"ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "glpat-XXXXXXXXXXX-XXXXXXXX", "xoxb-xxxxxxxxx-xxxxxxxxxx-xxxxxxxxxxxx", "aP88Q~xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 		"SGteyteyteyte", "AIgld1111111111111a", "yJ7", "eyJ45678.", "04135550100=eyJ45678.",
 		"eyJ672012345678901234hunter22xyz", "meyJ7345678901234hunter22xyzple.c",
 		"-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END CERTIFICATE-----",
