@@ -32,13 +32,13 @@ func (m *matcher) listItem(i int) hit {
 	if start < 2 || s[start-1] != quote {
 		return hit{}
 	}
-	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
 	class := classOfKey(s[start:end])
-	inner := class == secretClass && len(open) > 0 && open[len(open)-1] == ',' // ('stripe', 'api_token', '...')
-	if len(open) == 0 || !inner && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
+	if !class.isSecret() {
 		return hit{}
 	}
-	if !class.isSecret() {
+	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
+	inner := class == secretClass && len(open) > 0 && open[len(open)-1] == ',' // ('stripe', 'api_token', '...')
+	if len(open) == 0 || !inner && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
 		return hit{}
 	}
 	h := hit{}

@@ -86,17 +86,17 @@ func afterSign(s []byte, i int) int {
 func (m *matcher) valueBelow(i int) hit {
 	const maxLine, maxLen = 120, 128
 	s := m.s
-	line := s[max(m.last, i-maxLine):i]
-	line = bytes.ToLower(line[bytes.LastIndexByte(line, '\n')+1:])
-	if s[i] != ':' || !bytes.Contains(line, []byte("password")) || !bytes.Contains(line, []byte(" ")) {
-		return hit{}
-	}
 	p := i + 1
 	for p < len(s) && p-i <= 3 && s[p] == '\n' {
 		p++
 	}
 	end := runEnd(s, p, maxLen, wordByte)
-	if end == p || end < len(s) && s[end] != '\n' && s[end] != '\r' || !isRandom(s[p:end]) && !isStrong(s[p:end]) {
+	if s[i] != ':' || end == p || end < len(s) && s[end] != '\n' && s[end] != '\r' || !isRandom(s[p:end]) && !isStrong(s[p:end]) {
+		return hit{}
+	}
+	line := s[max(m.last, i-maxLine):i]
+	line = bytes.ToLower(line[bytes.LastIndexByte(line, '\n')+1:])
+	if !bytes.Contains(line, []byte("password")) || !bytes.Contains(line, []byte(" ")) {
 		return hit{}
 	}
 	return m.checkValue(p, end, passwordClass, shape{})

@@ -19,8 +19,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		}
 		r.redactNumbers(&w, i, i+q, key)
 		start := i + q + 1
-		gap := bytes.Trim(raw[i:start-1], ": \t\r\n")
-		if len(bytes.Trim(gap, ",")) > 0 {
+		gap := trimGap(raw[i : start-1])
+		if len(gap) > 1 || len(gap) == 1 && gap[0] != ',' {
 			pairClass = noClass
 		}
 		if bytes.IndexByte(gap, '}') >= 0 {
@@ -58,6 +58,18 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		key = nil
 	}
 	return w.result()
+}
+
+// trimGap returns the text between two strings without blanks and colons at its ends.
+func trimGap(gap []byte) []byte {
+	isOuter := func(c byte) bool { return c <= ' ' || c == ':' }
+	for len(gap) > 0 && isOuter(gap[0]) {
+		gap = gap[1:]
+	}
+	for len(gap) > 0 && isOuter(gap[len(gap)-1]) {
+		gap = gap[:len(gap)-1]
+	}
+	return gap
 }
 
 // redactString redacts src[start:end], a string without its quotes.
