@@ -47,6 +47,14 @@ func (c *toolCall) returnsRecords() bool {
 // maxClause is the largest number of bytes of an answer that may be a message about the call.
 const maxClause = 300
 
+// isProse reports whether an answer is prose of some paragraphs, without a heading, a table, a patch or the head of a
+// page.
+func isProse(text string) bool {
+	const maxLen, maxLines = 1500, 20
+	return len(text) <= maxLen && strings.Count(text, "\n") < maxLines &&
+		!containsAny(text, "|", "```", "diff --git ") && !hasPrefixOf(text, []string{"#", "Address: "})
+}
+
 // domainFailureRule returns the rule of a short answer in words that reports a failure of the call, "" for
 // other answers.
 func (c *toolCall) domainFailureRule(text string) string {
@@ -54,8 +62,13 @@ func (c *toolCall) domainFailureRule(text string) string {
 	if acts { // a further paragraph may offer something else, such as another date
 		text, _, _ = strings.Cut(text, "\n\n")
 	}
-	if c.purpose == purposeOther && acts && len(whole) <= 2*maxClause && strings.Count(whole, "\n") <= 2 && !strings.Contains(whole, "|") && !c.nameMatches("text") && c.refusesByRule(whole) {
-		return "not-done"
+	if c.purpose == purposeOther && acts {
+		if rule := c.fieldFailureRule(fieldsOfLines(whole)); rule != "" {
+			return rule
+		}
+		if isProse(whole) && !c.nameMatches("text") && !c.nameMatches("report") && c.refusesByRule(whole) {
+			return "not-done"
+		}
 	}
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
@@ -99,17 +112,19 @@ func (p *phrases) withoutHarmlessNo(low string) string {
 	return low
 }
 
-// confirms reports whether an answer says that the action of the tool was done: "Booked", "has been sent".
+// confirms reports whether an answer says that the action of the tool was done: "Booked", "has been sent". A
+// condition ("until the bill is paid") and a state that remains ("It remains confirmed") confirm nothing.
 func (c *toolCall) confirms(low string) bool {
-	if hasPhrase(low, "already", "nothing") {
+	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
 	}
+	low = withoutConditions(low)
 	if hasPhrase(low, c.phrases.lists["confirms"]...) {
 		return true
 	}
 	before := ""
 	for word := range strings.FieldsFuncSeq(low, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if before != "be" && before != "not" && before != "only" && (c.isDone(word) || c.phrases.inList("participle", word)) {
+		if !c.phrases.inList("unconfirmed", before) && (c.isDone(word) || c.phrases.inList("participle", word)) {
 			return true
 		}
 		before = word
@@ -117,67 +132,30 @@ func (c *toolCall) confirms(low string) bool {
 	return false
 }
 
+// withoutConditions removes the clauses that begin with "until", "if" or a like word, up to a comma or the end of the
+// sentence, and the states that remain: "it remains confirmed".
+func withoutConditions(low string) string {
+	const conditions = " until unless once if when before after remains remain stays still "
+	var kept []string
+	skip := false
+	for word := range strings.FieldsSeq(low) {
+		skip = skip || strings.Contains(conditions, " "+word+" ")
+		if !skip {
+			kept = append(kept, word)
+		}
+		skip = skip && !strings.ContainsAny(word[len(word)-1:], ",.;!?")
+	}
+	return strings.Join(kept, " ")
+}
+
 // isDone reports whether a word is the past participle of a verb in the name of the tool: "booked" of
 // book_table.
 func (c *toolCall) isDone(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
-		return c.phrases.inList("verb changes", verb) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
+		return (c.phrases.inList("verb changes", verb) || c.phrases.inList("verb first", verb)) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
 			(strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "id") || word == verb && strings.HasSuffix(verb, "set")) && len(word) <= len(verb)+4
 	})
-}
-
-// fieldFailureRule returns the rule of a JSON answer that reports by a flag or a status that the tool did
-// nothing ({"created": false}, {"status": "REJECTED"}), or that the requested object does not exist
-// ({"product": null}), "" for other answers.
-func (c *toolCall) fieldFailureRule(v lenientValue) string {
-	const maxFields = 10
-	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
-		return ""
-	}
-	if !c.changesState() {
-		if c.looksUp() && c.namesNothing(v) {
-			return "no-such"
-		}
-		return ""
-	}
-	refused := false
-	for i, k := range v.keys {
-		key, value := strings.ToLower(k), &v.vals[i]
-		switch {
-		case value.kind == boolValue && value.yes && (c.isDone(key) || c.phrases.inList("outcome-flag", key)):
-			return ""
-		case value.kind == boolValue && !value.yes:
-			refused = refused || c.isDone(key) || c.phrases.inList("outcome-flag", key)
-		case value.kind == stringValue && c.phrases.isKey("outcome", key):
-			refused = refused || c.refusesAs(value.text())
-		}
-	}
-	if refused {
-		return "not-done"
-	}
-	return ""
-}
-
-// refusesAs reports whether a status says that nothing was done: "NOT_APPROVED". For a tool that rejects claims,
-// "rejected" is a success.
-func (c *toolCall) refusesAs(status string) bool {
-	const maxStatus = 40
-	low := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(status))
-	return len(low) <= maxStatus && hasPhrase(low, c.phrases.lists["refused"]...) && !c.isDone(low)
-}
-
-// namesNothing reports whether a field of an answer says that the requested object does not exist: {"found":
-// false}, {"product": null} of get_product.
-func (c *toolCall) namesNothing(v lenientValue) bool {
-	for i, k := range v.keys {
-		key, value := strings.ToLower(k), &v.vals[i]
-		if value.kind == boolValue && !value.yes && (key == "found" || key == "exists") ||
-			value.kind == noValue && slices.Contains(c.nameWords, key) {
-			return true
-		}
-	}
-	return false
 }
 
 // looksUp reports whether a tool returns one requested object. A tool that searches or lists may find nothing
@@ -253,6 +231,9 @@ func (c *toolCall) hasArgument(text string) bool {
 
 // changesState reports whether a tool changes state. The first known verb in its name decides.
 func (c *toolCall) changesState() bool {
+	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
+		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
+	}
 	for i, w := range c.nameWords {
 		if w == "check" && i+1 < len(c.nameWords) && (c.nameWords[i+1] == "in" || c.nameWords[i+1] == "out") {
 			return true

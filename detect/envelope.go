@@ -36,6 +36,11 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 			}
 		}
 	}
+	if len(v.vals) == 1 {
+		if rule := call.fieldFailureRule(v.vals[0]); rule != "" {
+			return Judgement{Outcome: Error, Rule: "json:" + rule}, true
+		}
+	}
 	if len(texts) > 0 && len(texts) == len(v.vals) {
 		return classifyText(strings.Join(texts, "\n"), call, depth+1), true
 	}

@@ -86,12 +86,18 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.readTurn(words, words, text))
 	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
-	case "limit", "limit-anywhere", "confirms", "participle", "harmless-no":
+	case "limit", "limit-anywhere", "confirms", "participle", "unconfirmed", "harmless-no":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "refused":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, `{"status":"`+text+`"}`, 0))
+	case "obstacle", "limit-field":
+		call := p.analyseCall("book_tour", "{}")
+		return fmt.Sprint(p.classify(&call, `{"`+text+`":["size"]}`, 0))
+	case "changed-field":
+		call := p.analyseCall("book_tour", "{}")
+		return fmt.Sprint(p.classify(&call, `{"`+text+`":"x","hint":"Tours must be small."}`, 0))
 	case "outcome-flag":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, `{"`+text+`":false}`, 0))
@@ -134,7 +140,7 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 		return describeCall("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
-		if class == "key outcome" {
+		if class == "key outcome" || class == "key why" || class == "key new-id" {
 			return describeCall("book_tour", "{}", text)
 		}
 		if class == "key budget" {

@@ -285,11 +285,9 @@ func (c *toolCall) mayChange() bool {
 	case purposeWeb:
 		return c.nameMatches("gesture")
 	case purposeOther:
-		// Tools that get, list or search change nothing; tools that update, book or send change state. A
-		// tool whose name has no such verb counts as read-only: if the call fails again in the same way,
+		// A tool whose name has no verb of change counts as read-only: if the call fails again in the same way,
 		// nothing has changed.
-		return len(c.nameWords) > 0 && !c.phrases.inList("verb looks", c.nameWords[0]) &&
-			slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb changes", w) })
+		return c.changesState()
 	}
 	return false
 }
