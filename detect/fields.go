@@ -40,37 +40,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
-		words, value := nameWords(key), v.vals[i]
-		if len(words) == 0 || value.kind == stringValue && c.hasArgument(strings.ToLower(value.text())) {
-			continue
-		}
-		last := words[len(words)-1]
-		isAction := c.isDone(last)
-		if depth == 0 && slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList("changed-field", w) || c.isDoing(w) }) {
-			e.created = true
-		}
-		switch isFlag := isAction || c.phrases.inList("outcome-flag", last); {
-		case isFlag && value.kind == boolValue || isFlag && isYesOrNo(value):
-			yes := value.yes || isYes(value)
-			e.done, e.refused = e.done || yes, e.refused || !yes
-		case isAction && value.kind == numberValue:
-			e.done, e.refused = e.done || value.num > 0, e.refused || value.num == 0
-		case value.kind == noValue:
-			e.refused = e.refused || depth == 0 && len(words) == 1 && slices.Contains(c.nameWords, last)
-		case value.kind == stringValue && c.isDone(strings.ToLower(value.raw)):
-			e.done = true
-		case value.kind == stringValue && c.phrases.isKey("outcome", last):
-			e.refused = e.refused || c.refusesAs(value.text())
-			e.done = e.done || c.confirmsAs(value.text())
-		case slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList("obstacle", w) && !c.hasStem(w) }):
-			e.refused = e.refused || value.kind != boolValue && !value.empty()
-		case value.kind == stringValue && slices.ContainsFunc(words, func(w string) bool { return c.phrases.isKey("why", w) }):
-			e.limited = e.limited || len(value.raw) <= maxClause && c.refusesByRule(value.text())
-		case slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList("limit-field", w) }):
-			e.limited = true
-		case c.phrases.isKey("new-id", last):
-			e.created = true
-		}
+		e.add(c.readField(nameWords(key), v.vals[i], depth == 0))
 	}
 	if e != (fieldEvidence{}) || depth >= maxDepth {
 		return e
@@ -82,10 +52,52 @@ func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 		}
 		for _, object := range inner {
 			if object.kind == objectValue {
-				in := c.readFields(object, depth+1)
-				e = fieldEvidence{e.done || in.done, e.created || in.created, e.refused || in.refused, e.limited || in.limited}
+				e.add(c.readFields(object, depth+1))
 			}
 		}
+	}
+	return e
+}
+
+func (e *fieldEvidence) add(other fieldEvidence) {
+	e.done, e.created = e.done || other.done, e.created || other.created
+	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
+}
+
+// readField returns the evidence of one field. words are the words of the name of the field; outer is true for a field
+// of the whole answer. A value that repeats an argument of the call is no evidence.
+func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
+	isText := value.kind == stringValue
+	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
+		return e
+	}
+	anyIn := func(list string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList(list, w) })
+	}
+	last := words[len(words)-1]
+	e.created = outer && (anyIn("changed-field") || slices.ContainsFunc(words, c.isDoing))
+	isAction := c.isDone(last)
+	isFlag := isAction || c.phrases.inList("outcome-flag", last)
+	switch {
+	case isFlag && (value.kind == boolValue || isYesOrNo(value)):
+		e.done = value.yes || isYes(value)
+		e.refused = !e.done
+	case isAction && value.kind == numberValue:
+		e.done, e.refused = value.num > 0, value.num == 0
+	case value.kind == noValue:
+		e.refused = outer && len(words) == 1 && slices.Contains(c.nameWords, last)
+	case isText && c.isDone(strings.ToLower(value.raw)):
+		e.done = true
+	case isText && c.phrases.isKey("outcome", last):
+		e.refused, e.done = c.refusesAs(value.text()), c.confirmsAs(value.text())
+	case slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList("obstacle", w) && !c.hasStem(w) }):
+		e.refused = value.kind != boolValue && !value.empty()
+	case isText && anyIn("key why"):
+		e.limited = len(value.raw) <= maxClause && c.refusesByRule(value.text())
+	case anyIn("limit-field"):
+		e.limited = true
+	case c.phrases.isKey("new-id", last):
+		e.created = true
 	}
 	return e
 }
