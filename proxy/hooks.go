@@ -30,7 +30,8 @@ type hookAnswer struct {
 }
 
 // hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that
-// signed the delivery, whatever the payload says. Services show the answer to the owner of the webhook.
+// signed the delivery, whatever the payload says. GitHub and GitLab show the answer to the owner of the
+// webhook.
 func (p *Proxy) hook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.set.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]

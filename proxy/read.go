@@ -23,7 +23,7 @@ type incoming struct {
 	started  time.Time
 
 	body  inspected     // set by read
-	req   *wire.Request // set by parse; nil: not understood, or given back when the reply began
+	req   *wire.Request // set by parse; nil: the body is not understood, or release has dropped the request
 	model string        // set by parse; the model in the request
 }
 
@@ -32,7 +32,7 @@ type inspected struct {
 	received *payload // the bytes of the client
 	plain    []byte   // the bytes of received, decoded if received is compressed
 	unpacked *payload // the buffer of plain if received is compressed; else nil
-	charge   charge   // charge against limits.inspect_total_bytes
+	charge   charge   // memory of the body that counts for limits.inspect_total_bytes
 
 	// exceeds is the limit that the body exceeds: limits.inspect_bytes or limits.items; "": none. Set by
 	// read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.

@@ -40,8 +40,8 @@ type phase uint8
 const (
 	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
 	phaseReleased              // the upstream answered: the draft has the request, the buffers are in the pool
-	phaseEnded                 // the resolver has the end of the request
-	phaseResolved              // the resolver has the reply, so the next request finds its session
+	phaseEnded                 // the resolver knows that the request ended
+	phaseResolved              // the resolver knows the reply, so the next request finds its session
 	phaseComplete              // the draft records how the turn ended
 	phaseOffered               // the recorder has the turn, or has refused the turn
 )
@@ -59,7 +59,7 @@ func (t *turn) enter(next phase) bool {
 // the turn. The function is long on purpose: no other place shows the order of the steps.
 //
 // A request on an inspected path takes all steps. A fault between read and forward changes nothing
-// for the client: the guard counts a panic, and the client's own bytes are forwarded. When the
+// for the client: runStep counts a panic, and the client's own bytes are forwarded. When the
 // upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees a
 // cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {

@@ -281,7 +281,7 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// logEvery is the time between two warnings about the same upstream.
+// logEvery is the minimum time between two warnings about one upstream, or about refused webhooks.
 const logEvery = time.Minute
 
 const (
@@ -296,7 +296,7 @@ type faultLog struct {
 	streak atomic.Int32 // failures since the last answer
 
 	mu          sync.Mutex
-	first       time.Time // the first failure since logRecovery, or since logEvery without a failure
+	first       time.Time // the first failure since logRecovery, or since a pause of logEvery without a failure
 	last        time.Time // the last failure
 	lastWarning time.Time
 	count       int // failures since the last warning

@@ -80,8 +80,8 @@ func Decode(id ID, data []byte) (*Record, error) {
 }
 
 // Row returns the row of the record for a store. clean removes secrets and personal data from texts of
-// the client; for ok false, the arguments of a call must not be stored, and the row lacks the call. The
-// caller locks the record.
+// the client. If clean returns ok false for the arguments of a call, the row lacks the call. The caller
+// locks the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)

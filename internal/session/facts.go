@@ -21,14 +21,14 @@ const (
 // mixedPaths is the value of Facts.Paths after patterns with different hashes. No PathHash has this value.
 const mixedPaths = "mixed"
 
-// Facts describe the stored exchanges of a session, so that a list reads rows and no exchanges. Only
+// Facts describe the stored exchanges of a session, so that a list of sessions reads no exchanges. Only
 // the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
 // release has no facts.
 type Facts struct {
 	Turns  int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest int       `json:"newest,omitempty"` // newest described turn
 	Task   string    `json:"task,omitempty"`   // first words of the user
-	Paths  string    `json:"paths,omitempty"`  // sample.OptOut.PathHash of the patterns that judged all described turns; mixedPaths: several did
+	Paths  string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
 	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
 	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
 	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent

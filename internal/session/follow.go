@@ -6,8 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail assigns the request to the session of the newest known key of the trail, and reports
-// whether such a session exists.
+// findByTrail assigns the request to a session by its trail, the keys of the ids and texts that the
+// agent sends back. The newest key with a known session decides. findByTrail reports whether such a
+// session exists.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -21,9 +22,9 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 }
 
 // findByCountedID assigns the request of a client with a new credential to its session, by the counted
-// ids of the session's newest reply. Other clients get equal ids, so the request must continue the
-// newest request of the session, and no other request may have continued its newest reply. Call
-// findByTrail first, which looks for sessions of the new credential.
+// ids ("call_1", see isCountedID) of the session's newest reply. Other clients get equal ids, so the
+// request must continue the newest request of the session, and no other request may have continued its
+// newest reply. Call findByTrail first, which looks for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.Echo(i)
@@ -82,9 +83,9 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the sessions that own a key and that the request may continue. For a unique key,
-// candidates returns a session only if it is the only owner and no request has continued its newest
-// reply.
+// candidates returns the owners of a key, the sessions in which the key occurred, that the request may
+// continue. For a key with unique set, candidates returns the session with the highest rank (see best),
+// and no session if several sessions have that rank or the rank is rankNone.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })

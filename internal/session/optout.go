@@ -6,8 +6,9 @@ import "slices"
 // has no data of that turn any more.
 const maxHidden = 4096
 
-// Await marks a turn until the recorder judges the turn. A row contains no content of such a turn.
-// The caller locks the record.
+// Await marks a turn as not judged yet: the recorder judges each turn later, when it looks for an
+// opt-out in the text of the turn. Until then, a row contains no content of the turn. The caller locks
+// the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
 		r.OptOut.Unjudged = newestTurns(append(r.OptOut.Unjudged, turn))

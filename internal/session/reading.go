@@ -69,8 +69,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns the key of an item: of a result by the id of the call, of other items by the
-// content.
+// itemKey returns a key of item i. The key of an item with tool results, and without words of the
+// user, is made from the ids of the calls. The key of any other item is the hash of its content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.Words != "" || wire.Unnamed(it.Results[0].CallID) {

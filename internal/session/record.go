@@ -65,9 +65,9 @@ type Thread struct {
 	LastTurn    LastTurn `json:"last_turn,omitzero"`     // new content of the list, and the traces of its reply
 	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; a request with an equal list is then a new turn
 	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; separates conversations with a shared name
-	// Calls are the newest calls of replies, by id. Begin clears them where the history is in the
-	// request. On delta wires the request carries only the outputs; loops and errors of unknown
-	// calls would stay unseen.
+	// Calls are the newest calls of replies, by id. Begin clears Calls if the request contains the
+	// history. A delta request (wire.Request.Delta) contains only the outputs of the calls: without
+	// Calls, precept could not find loops and errors.
 	Calls     map[string]wire.Call `json:"calls,omitempty"`
 	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; AddReply drops the oldest beyond the bound
 	Work      []Work               `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; AddWork adds them
@@ -105,7 +105,7 @@ type OptOut struct {
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
 
 	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
-	Unjudged []int `json:"-"` // turns that the recorder has not judged; set by Await; a row contains none of their content yet
+	Unjudged []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
 	Kept     bool  `json:"-"` // for a run: a session of the run may be stored; otherwise the run gets no row
 }
 
@@ -142,7 +142,7 @@ type Block struct {
 	Turn   int         `json:"turn"` // turn of the insertion; the block is not stored where that turn opted out
 	Slugs  []string    `json:"slugs,omitempty"`
 	Loop   bool        `json:"loop,omitempty"`  // a loop warning
-	Once   bool        `json:"once,omitempty"`  // delta wire: the provider keeps the block; a second insertion would repeat the text
+	Once   bool        `json:"once,omitempty"`  // inserted in a delta request: the provider keeps the block; a second insertion would repeat the text
 	Gone   bool        `json:"gone,omitempty"`  // compaction removed the anchor
 	Moved  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
 	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
@@ -162,7 +162,7 @@ type LastTurn struct {
 type LoopState struct {
 	Warned map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
 	Count  int             `json:"count,omitempty"`  // loops found
-	Delta  []byte          `json:"delta,omitempty"`  // state of the detector on delta wires, where requests lack the history
+	Delta  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
 }
 
 // Snapshot returns a copy of the numbers of a session: identity, unit, turns, tokens and assignment,

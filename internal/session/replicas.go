@@ -62,7 +62,7 @@ func (r *Record) Adopt(n *Record) {
 	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
 }
 
-// merge adds the draws of n, the record of another replica. The caller locks the record.
+// merge adds the coins and picks of n, the record of another replica. The caller locks the record.
 func (r *Record) merge(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.startedBefore(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)

@@ -6,8 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Shares reports whether the request contains an item that was new in the last turn, or whether the
-// record has no content to compare. The caller locks the record.
+// Shares reports whether the request contains an item that was new in the last turn, or has the list
+// of the last turn. Shares is also true if nothing can be compared: the record has no turn or no item,
+// or the request is a delta request. The caller locks the record.
 func (r *Record) Shares(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true

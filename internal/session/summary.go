@@ -18,9 +18,9 @@ const (
 	summaryBytes          = 64 << 10
 )
 
-// summaryKeys returns the keys of the first long lines of a text: of very long lines, and of each
-// long line together with the line before. A heading that all summaries of an agent share
-// identifies no conversation.
+// summaryKeys returns the keys of the first long lines of a text. A very long line has a key of its own,
+// and two successive long lines have a key together. A single shorter line has no key, because it may be
+// a heading that all summaries of an agent share.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {

@@ -6,8 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// trail yields the keys of a request: the reply that the request names, the echoes, newest first, a
-// summary at the beginning, and the newest answer.
+// trail yields the keys of a request in the order of the look-up: the id of the previous reply, the
+// echoes (ids and texts that the agent sends back) from the newest item to the oldest, a summary at
+// the beginning of the list, and the newest answer.
 type trail struct {
 	resolved *Resolved // session of the request so far
 	claim    Claim
@@ -19,7 +20,7 @@ type trailKey struct {
 	key    EchoKey
 	method Method // method of a session found by the key
 	weak   bool   // the item may occur in every run of the agent
-	unique bool   // weak evidence: the key counts only if exactly one session owns the key and waits for a request
+	unique bool   // the key counts only if one of its sessions fits the request better than all others; see candidates
 }
 
 // keys yields the keys one by one, because the first key nearly always decides.
@@ -28,7 +29,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Space != SpaceConversation { // otherwise the provider keeps the history, and only a reply id is stronger
+	if t.claim.Space != SpaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
 		yielded := 0
 		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < maxTrail; i-- {
 			echoes := t.resolved.req.Echo(i)
@@ -52,7 +53,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	}
 }
 
-// oldest returns the index of the first item of the search.
+// oldest returns the index of the oldest item that the trail reads.
 func (t *trail) oldest() int { return max(0, t.resolved.req.Len()-maxSearchedItems) }
 
 // olderThan returns the keys of the trail that are older than k.

@@ -19,8 +19,8 @@ const (
 	Repeat                  // an equal list after an answer: a turn without new content
 )
 
-// Begin counts a main request and returns its kind. A retry repeats the draw of its turn, and adds no
-// sample and no loop. The caller locks the record.
+// Begin stores the facts of a main request and returns its kind. A retry does not change the number of
+// turns. The caller locks the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
 		now = r.Identity.Seen.Add(time.Microsecond)

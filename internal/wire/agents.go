@@ -17,8 +17,8 @@ type profile struct {
 	// read is a note of the agent, such as a list of added files, and not a result.
 	read func(text string) (report, bool)
 
-	// readSteps parses a message that contains all calls and results so far, after the words of the person.
-	// kind is the Stripped.Kind of such a message; onWire permits tools on the wire in addition.
+	// readSteps parses a message that contains the words of the person and then all calls and results so
+	// far. kind is the Stripped.Kind of such a message. With onWire, the request may also have tools.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool

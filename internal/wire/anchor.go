@@ -12,15 +12,15 @@ import (
 // agent sends the history again.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
-	Role   Role   `json:"role,omitempty"` // for other items: role
-	Hash   uint64 `json:"hash,omitempty"` // for other items: canonical hash of the content
+	Role   Role   `json:"role,omitempty"` // for other items: the role
+	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // for an item with several results without ids: number of the result plus one
-	Index  int    `json:"index"`          // last index: a hint, verified before use
+	Part   int    `json:"part,omitempty"` // for a result in a text that also holds its call: Result.Block plus one
+	Index  int    `json:"index"`          // last known index; Find checks the item there first
 }
 
-// AnchorAt returns the anchor of item i (or of System) or, with a call id, of the result of the
-// call in the item.
+// AnchorAt returns the anchor of item i, or of the system text if i is System. With a call id,
+// AnchorAt returns the anchor of the call's result in item i.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		return Anchor{Role: RoleSystem, Index: System}
@@ -37,8 +37,9 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// Find returns the item (or System) of the anchor and the content block of the tool result (-1 for
-// words). ok is false where no text can be inserted.
+// Find returns the index of the anchor's item, System for the system text. block is the content
+// block of the tool result, -1 for words. ok is false if the request has no such item, or if the
+// item can hold no text.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -63,8 +64,8 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the item and block for a text in item i, before the words or at the top of the
-// result. ok is false if the item can hold no text.
+// position returns the item and the block of an insertion in item i: before the words, or at the top
+// of the result. ok is false if the item can hold no text.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -79,9 +80,9 @@ func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// equalsBefore counts the items before i that are equal to item i. An item with tool results has no
-// equal, because call ids are part of the hash; skipping such items saves hashing the whole history
-// of a tool loop.
+// equalsBefore counts the items before i that are equal to item i. A tool result with a call id has no
+// equal, because the hash covers the id. equalsBefore returns 0 for such a result and does not hash
+// the history.
 func (r *Request) equalsBefore(i int) int {
 	if r.scan.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
 		return 0
@@ -102,8 +103,8 @@ func (r *Request) equalsBefore(i int) int {
 	return n
 }
 
-// unnamedLike returns the results without a call id that are equal to item i, in the order of the
-// list.
+// unnamedLike returns the indices of the tool results without a call id that are equal to item i. The
+// indices are in the order of the list and include i.
 func (r *Request) unnamedLike(i int) []int {
 	if r.memo.unnamed == nil {
 		r.memo.unnamed = make(map[uint64][]int)
@@ -117,7 +118,7 @@ func (r *Request) unnamedLike(i int) []int {
 }
 
 // resultsBefore counts the results of a call in the items before i. Some servers count ids from
-// zero in every reply, so ids repeat.
+// zero in every reply, so several results may have the same id.
 func (r *Request) resultsBefore(i int, call uint64) int {
 	same := r.resultsTo(call)
 	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
@@ -126,7 +127,7 @@ func (r *Request) resultsBefore(i int, call uint64) int {
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	same := r.resultsTo(xxhash.Sum64String(a.CallID))
-	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // several only for two ids with the same hash
+	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // the first result is the right one, unless two ids have the same hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)
@@ -142,7 +143,7 @@ func (r *Request) resultsTo(call uint64) []int32 {
 		r.memo.byCall = make(map[uint64][]int32, len(r.scan.results))
 		for i := range r.scan.results {
 			of := r.scan.results[i].call
-			r.memo.byCall[of] = append(r.memo.byCall[of], int32(i)) //nolint:gosec // fewer items than bytes, and offsets fit
+			r.memo.byCall[of] = append(r.memo.byCall[of], int32(i)) //nolint:gosec // a body has fewer results than bytes, and at most maxBody bytes
 		}
 	}
 	return r.memo.byCall[call]
@@ -157,8 +158,10 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// Echo returns the keys by which item i is recognised later: "c:"+call id of calls and results,
-// "i:"+item id, "t:"+hash of assistant text (only of an item without calls, or with calls as text).
+// Echo returns the keys by which a later request with item i is recognised: "c:" and the id of a call
+// or of the call of a result; "i:" and the id of an item; "t:" and the hash of an assistant text, of
+// a call without an id, or of the newest step in a growing message. The text of an answer with calls
+// on the wire gets no key.
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -201,8 +204,7 @@ func appendTextCallIDs(keys []string, text string) []string {
 	return keys
 }
 
-// appendCall appends the key of a call: the id, or the content of a call without an id, which has
-// the weight of a text.
+// appendCall appends the key of a call: its id, or the hash of its content if the call has no id.
 func appendCall(keys []string, c *Call) []string {
 	if c.ID == "" || Unnamed(c.ID) {
 		return append(keys, "t:"+EchoCall(c))
@@ -217,16 +219,17 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents. The agent appends the word to a reply without the word.
+// endOfCode is the stop word of smolagents. If a reply lacks the word, the agent appends endOfCode.
 const endOfCode = "</code>"
 
-// EchoText returns the key of an assistant's text, "" for an empty text. The key is the same in a
-// reply and in later requests: agents trim the text, and text that an agent appends does not count.
+// EchoText returns the key of an assistant's text, "" for an empty text. A reply and the later
+// requests that send the text back have the same key: the key ignores white space at the ends and the
+// text that agents append.
 func EchoText(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head
 	}
-	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent writes the calls again
+	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent formats the calls in another way when it sends the text back
 		if c, ok := tagCall(text); ok {
 			text = strings.TrimSpace(head) + " " + EchoCall(&c)
 		}

@@ -2,7 +2,8 @@ package wire
 
 import "slices"
 
-// Decoding of Chat Completions: messages[] of {role, content, tool_calls, tool_call_id}.
+// A body of the Chat Completions API has the member messages, a list of
+// {role, content, tool_calls, tool_call_id}.
 
 // decodeChat decodes a message of the Chat Completions API.
 func (r *Request) decodeChat(it *Item, value span) {

@@ -47,8 +47,8 @@ func (r *ReplyReader) choice(b []byte, v span) {
 // texts of further choices have lower indices.
 const textItem = -1
 
-// otherChoice reads a piece of a choice after the first. A client may continue with any choice, so the
-// keys of each choice must be known.
+// otherChoice reads a piece of a choice after the first. A client may continue with any choice, so
+// otherChoice keeps the text and the call ids by which a later request with the choice is recognised.
 func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -65,7 +65,7 @@ func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	}
 }
 
-// maxOthers bounds the number of keys of further choices.
+// maxOthers bounds the number of call ids of further choices.
 const maxOthers = 64
 
 // delta reads a piece of the first choice; whole reports that the piece is the whole choice.
@@ -88,7 +88,7 @@ func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	}
 }
 
-// content reads a piece of the text: a string, or the parts of some servers.
+// content reads a piece of the text: a string, or the list of parts that some servers send.
 func (r *ReplyReader) content(b []byte, v span) {
 	switch kindAt(b, v) {
 	case '"':

@@ -171,8 +171,8 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// HeadOf returns Head of a stored first turn: the system prompt outside of the list, nil for none, and the
-// items of the list.
+// HeadOf returns the head (see Request.Head) of a stored first turn. system is the system prompt outside
+// of the list, nil for none; items are the items of the list.
 func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == None {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // Decode removes a Content-Encoding (gzip, deflate, zstd, br, identity) for inspection. The decoded
-// body may be a thousand times longer than body: the reader must stop in time.
+// body may be a thousand times longer than body, so the caller must bound the bytes that it reads.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {

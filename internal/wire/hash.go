@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hashWords hashes a list of strings with their ends.
+// hashWords hashes a list of strings. A zero byte ends each string.
 func hashWords(list []string) uint64 {
 	d := xxhash.New()
 	for _, s := range list {
@@ -143,8 +143,8 @@ func hashValue(b []byte, v span) uint64 {
 	return sum
 }
 
-// hashAt hashes the value at i and returns its end, in one pass. A walk per level would read the
-// innermost bytes once per level.
+// hashAt hashes the value at i and returns its end, in one pass. A second pass for the end would read
+// the innermost bytes once for each level of nesting.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64

@@ -19,7 +19,7 @@ type Call struct {
 type Result struct {
 	CallID     string
 	Text       string // unescaped text; parts joined with \n
-	Lead       string // blocks of another precept before the text; not part of Text
+	Lead       string // blocks that another precept, between the agent and this one, put before the text; not part of Text
 	IsError    int8   // -1 no error, +1 error, 0 no flag on the wire
 	Block      int    // messages: index of the tool_result block in the content; otherwise 0
 	InUserText bool   // the result is text of a user's message; Block is the number of an observation, or -1
@@ -45,7 +45,7 @@ type Item struct {
 
 	textCall      Call   // user: call that the text answers, for agents with calls in text
 	textCallIndex int    // index of the item with that call
-	steps         []step // user: steps of a growing message
+	steps         []step // user: steps of a message to which the agent appends every call and result
 }
 
 // ItemResult is a tool result with the index of its item.
@@ -95,9 +95,9 @@ func (r *Request) decode(it *Item, value span) {
 	}
 }
 
-// New returns the index of the first item after the last output of the model (assistant message,
-// call, reasoning, reference): the new part of the turn. A prefilled beginning of the next answer (see Prefilled) does
-// not count as output. New is 0 in a delta request.
+// New returns the index of the first item of the new part: the items after the last output of the
+// model (assistant message, call, reasoning, reference). A prefilled beginning of the next answer
+// (see Prefilled) does not count as output. New is 0 in a delta request.
 func (r *Request) New() int { return r.scan.newFrom }
 
 func (r *Request) firstNew() int {
@@ -122,7 +122,7 @@ func (r *Request) prefills(i int) bool {
 	return it.Text != "" && len(it.Calls) == 0 && len(it.Served) == 0 && !it.Ref
 }
 
-// End returns the index after the last item that is not the beginning of the answer.
+// End returns the length of the list without a prefilled beginning of the answer.
 func (r *Request) End() int {
 	end := len(r.scan.list)
 	for end > 0 && r.prefills(end-1) {
@@ -231,8 +231,9 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 }
 
 // unnamedMark is the first byte of the ids that this package makes for calls without an id: some
-// servers send none, and some agents write calls as prose. Such an id is made from the index of the
-// result, and is the same in every request as long as the agent only appends to the list.
+// servers send no ids, and some agents write calls as prose. The id of a call on the wire contains
+// the index of the item that answers the call. The id is the same in every request as long as the
+// agent only appends to the list.
 const unnamedMark = "~"
 
 // unnamedID returns the id of the call that item i answers.
@@ -244,8 +245,8 @@ func UnnamedCall(i, n int) string { return unnamedID(i + 1 + n) }
 // Unnamed reports whether this package made the id of a call.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
-// wireID returns the id on the wire. Ids of this package depend on the position and are not part of
-// the content hash.
+// wireID returns the id of a call as the agent sent it, "" for an id of this package. Ids of this
+// package depend on the position and are not part of the content hash.
 func wireID(callID string) string {
 	if Unnamed(callID) {
 		return ""
@@ -253,8 +254,8 @@ func wireID(callID string) string {
 	return callID
 }
 
-// nameCalls sets the ids of the calls of item i that have none. Agents answer such calls in the order of
-// the calls, so the nth result gets the same id.
+// nameCalls sets the missing ids of the calls of item i. Agents answer such calls in the order of the
+// calls, so the nth result gets the id of the nth call.
 func nameCalls(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
@@ -269,8 +270,8 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// EchoCall returns the key of a call by its content. A reply without ids shares nothing else with
-// the next request. White space of the arguments may change.
+// EchoCall returns a hash of the name and the arguments of a call. A reply without ids shares nothing
+// else with the next request. White space between the JSON values of the arguments does not count.
 func EchoCall(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

@@ -87,8 +87,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON of the calls in an item of a list, of any dialect and any kind of call:
-// opt-outs must see the names in every call. ok is false for bytes that are not an item.
+// CallsIn returns the JSON of the calls in an item of a list. The search for opted-out paths uses CallsIn,
+// so the result has the calls of every dialect and every kind. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {

@@ -2,7 +2,8 @@ package wire
 
 import "bytes"
 
-// Messages: system and messages[] of {role, content}; calls and results are blocks of the content.
+// A body of the Messages API has the members system and messages, a list of {role, content}. Calls and
+// results are blocks of the content.
 
 // decodeMessages decodes a message of the Messages API.
 func (r *Request) decodeMessages(it *Item, value span) {

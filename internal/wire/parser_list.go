@@ -6,7 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// itemList scans the list at i, depth 2.
+// itemList scans the list at i, which is at nesting depth 2.
 func (p *parser) itemList(i int) int {
 	p.list, p.results, p.hasNonObject = nil, nil, false // not the arrays of the list before, which a checkpoint may share
 	return p.listItems(p.scan.open(i, ']', 2))
@@ -46,7 +46,7 @@ func (p *parser) countedValue(i, depth int) int {
 	return i
 }
 
-// item scans the item at i, depth 3.
+// item scans the item at start, which is at nesting depth 3.
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
 	blocks, before, tools := -1, len(p.results), len(p.tools)
@@ -97,7 +97,7 @@ func (p *parser) item(start int) int {
 	return i
 }
 
-// blocks scans the content at i of a message, depth 4, and counts its blocks.
+// blocks scans the content of a message at i, which is at nesting depth 4, and counts its blocks.
 func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.scan.open(i, ']', 4)
 	for ; more; n++ {
@@ -114,7 +114,7 @@ func (p *parser) blocks(i int) (end, n int) {
 	return i, n
 }
 
-// block scans one block of a message's content, depth 5.
+// block scans block n of a message's content, which is at nesting depth 5.
 func (p *parser) block(i, n int) int {
 	var kind, call span
 	i, more := p.scan.open(i, '}', 5)
@@ -139,7 +139,8 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// add records an item.
+// add records an item. blocks is the number of blocks of its content, -1 if the content is not a list;
+// before is the number of results before the item.
 func (p *parser) add(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

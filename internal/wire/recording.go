@@ -100,8 +100,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect with items or parts of the type, d for a type of several
-// dialects. The Messages API goes first, because its histories may quote the other API.
+// typedDialect returns the dialect that uses items or parts of the type, d if several dialects use the
+// type. A type of the Messages API decides alone; a type of the Responses API changes only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

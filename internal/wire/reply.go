@@ -24,10 +24,10 @@ type Reply struct {
 	Usage    Usage
 	Choices  int  // chat: number of choices (n>1); Text and Calls belong to the first choice
 	Complete bool // a regular end was read (finish reason, message_stop, response.completed, a whole JSON body), and no error
-	Cut      bool // text or arguments exceeded the capture limit
+	Cut      bool // a part of the reply was not kept: it exceeded a limit, or could not be decoded
 
 	texts  []string // messages one by one, where a reply may have several
-	others []string // further keys: of the choices after the first, and item ids of calls
+	others []string // further keys (see EchoReply): of the choices after the first, and of the item ids of calls
 	echoes []string // see EchoReply
 }
 
@@ -85,8 +85,7 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thoughts before an answer. The prompt may hold the beginning of the
-// thoughts.
+// endOfThought ends the thoughts before an answer. The opening tag may be in the prompt.
 const endOfThought = "</think>"
 
 // EchoReply returns the keys by which a later request is recognised as an answer to this reply (see

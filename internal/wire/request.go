@@ -34,9 +34,9 @@ type Request struct {
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
 	Tools   []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
-	// SystemHash covers the texts of instructions/system and of the leading system items, ToolsHash
-	// the sorted names. ListHash is xxhash64 of the raw bytes of the list: equal for a retry,
-	// stable across processes.
+	// SystemHash covers the texts of instructions/system and of the leading system items. ToolsHash
+	// covers Tools. ListHash is xxhash64 of the raw bytes of the list: a retry has the same ListHash,
+	// also in another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -74,7 +74,7 @@ type requestMemo struct {
 	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
 	hashes          paged[itemHash]    // hashes of the items
 	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs
-	hasRepeatedPair bool               // a bare call (see anyCall) got the same answer twice
+	hasRepeatedPair bool               // a call outside of a code fence got the same answer twice; built by countPairs
 }
 
 // paged holds a value for each item of a list, in pages that are made at their first use. A request reads

@@ -2,7 +2,8 @@ package wire
 
 import "strings"
 
-// Responses: instructions and input, a string or items of {type, ...}; a message may omit its type.
+// A body of the Responses API has the members instructions and input. input is a string or a list of items
+// {type, ...}. A message may omit its type.
 
 // itemRole returns the role of an item: RoleAssistant for output of the model, RoleTool for output
 // of a tool. An item of an unknown type is RoleOther and never touched.
@@ -21,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place at the top of the output of a tool: of a list of outputs of shell
-// commands, the first output. Outputs of other types are structures of a person or a screen.
+// outputPlace returns the place at the top of the output of a tool. In a list of shell commands, the place
+// is in the output of the first command. Outputs of other types, such as a screenshot, have no place.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -39,7 +40,7 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 	return resultPlace(b, output, Responses)
 }
 
-// firstPrinted returns the output of the first of a list of shell commands.
+// firstPrinted returns the stdout of the first shell command in a list.
 func firstPrinted(b []byte, output span) span {
 	for e := range elements(b, output) {
 		return member(b, e, "stdout")
@@ -146,7 +147,7 @@ func outputText(b []byte, kind string, v span) string {
 	return string(v.of(b))
 }
 
-// shellText returns output and end of shell commands: [{stdout, stderr, outcome}].
+// shellText returns the outputs and the exit codes in a list of shell commands: [{stdout, stderr, outcome}].
 func shellText(b []byte, v span) string {
 	var lines []string
 	for e := range elements(b, v) {

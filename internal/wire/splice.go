@@ -99,9 +99,9 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place of an edit. The second result is false if the body has no place for text there, or if the
-// body already has a member in the spelling of newMember.
-func (r *Request) placeOf(item, block int) (place, bool) {
+// placeOf returns the place of an edit. ok is false if the body has no place for text there, or if another
+// precept has already created a member there (see newContent).
+func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
 	}

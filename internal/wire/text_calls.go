@@ -129,7 +129,8 @@ func (r *Request) readTextCalls(it *Item) {
 // needs three repetitions. Such results are Inferred, for the loop detection only: the canonical hash of
 // an item must not change when a later item arrives.
 
-// repeatedCall returns the call that the text of an item answers, where the list shows the call.
+// repeatedCall returns the call before a user's item, if the list repeats the pair of call and text often
+// enough to show that the text is the result of the call.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.Words == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false
@@ -175,8 +176,8 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key of a pair of call and answer, without the digits of the answer, which
-// count seconds and turns.
+// pairKey returns the key of a pair of call and answer. The key ignores the digits of the answer, which
+// may count seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

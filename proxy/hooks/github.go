@@ -14,14 +14,14 @@ import (
 
 // githubPayload holds the fields of GitHub's events that precept reads.
 type githubPayload struct {
-	Action     string           `json:"action"`
-	Repository githubRepository `json:"repository"`
-	Request    githubRequest    `json:"pull_request"`
-	CheckRun   githubCheck      `json:"check_run"`
-	CheckSuite githubCheck      `json:"check_suite"`
-	Workflow   githubCheck      `json:"workflow_run"`
+	Action      string            `json:"action"`
+	Repository  githubRepository  `json:"repository"`
+	PullRequest githubPullRequest `json:"pull_request"`
+	CheckRun    githubCheck       `json:"check_run"`
+	CheckSuite  githubCheck       `json:"check_suite"`
+	Workflow    githubCheck       `json:"workflow_run"`
 
-	// Of a status.
+	// Fields of a status event.
 	SHA       string `json:"sha"`
 	State     string `json:"state"`
 	Context   string `json:"context"`
@@ -30,7 +30,7 @@ type githubPayload struct {
 		Name string `json:"name"`
 	} `json:"branches"`
 
-	// Of a push.
+	// Fields of a push event.
 	Ref     string         `json:"ref"`
 	Commits []pushedCommit `json:"commits"`
 }
@@ -40,7 +40,7 @@ type githubRepository struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-type githubRequest struct {
+type githubPullRequest struct {
 	Number    int    `json:"number"`
 	Title     string `json:"title"`
 	Body      string `json:"body"`
@@ -75,8 +75,8 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// parseGitHub returns the events in a delivery of GitHub. ignored is the reason for a delivery without
-// an event.
+// parseGitHub returns the events in a delivery of GitHub. If precept uses no event of the delivery,
+// ignored holds the reason.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if bytes.HasPrefix(body, []byte("payload=")) { // the content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
@@ -118,12 +118,12 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	case event == "push":
 		return revertsOfPush(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
-	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " is no end of work", nil
+	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
 // closed returns the event of a closed pull request, and for a merged revert the event of the reverted pull request.
 func (p *githubPayload) closed() []Event {
-	pr, repository := &p.Request, p.Repository.FullName
+	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
 	if pr.Merged {
 		e.Outcome = Merged

@@ -10,10 +10,10 @@ import (
 
 // gitlabPayload holds the fields of GitLab's events that precept reads.
 type gitlabPayload struct {
-	Project gitlabProject  `json:"project"`
-	Ref     string         `json:"ref"`
-	Commits []pushedCommit `json:"commits"`
-	Request struct {
+	Project      gitlabProject  `json:"project"`
+	Ref          string         `json:"ref"`
+	Commits      []pushedCommit `json:"commits"`
+	MergeRequest struct {
 		IID int `json:"iid"`
 	} `json:"merge_request"`
 	Object struct {
@@ -22,13 +22,13 @@ type gitlabPayload struct {
 		Title        string          `json:"title"`
 		Description  string          `json:"description"`
 		SourceBranch string          `json:"source_branch"`
-		Source       json.RawMessage `json:"source"` // of a merge request, its project; of a pipeline, a word
+		Source       json.RawMessage `json:"source"` // in a merge request event, the source project; in a pipeline event, a string
 		UpdatedAt    string          `json:"updated_at"`
 		LastCommit   struct {
 			ID string `json:"id"`
 		} `json:"last_commit"`
 
-		// Of a pipeline.
+		// Fields of a pipeline event.
 		Ref        string `json:"ref"`
 		Tag        bool   `json:"tag"`
 		SHA        string `json:"sha"`
@@ -42,8 +42,8 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-// parseGitLab returns the events in a delivery of GitLab. ignored is the reason for a delivery without
-// an event.
+// parseGitLab returns the events in a delivery of GitLab. If precept uses no event of the delivery,
+// ignored holds the reason.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {
@@ -66,7 +66,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "build":
 		return nil, "a job counts with its pipeline; send pipeline events", nil
 	}
-	return nil, strings.TrimSpace("the event "+head.Kind) + " is no end of work", nil
+	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
 // request returns the event of a closed merge request, and for a merged revert the event of the reverted merge request.
@@ -110,6 +110,6 @@ func (p *gitlabPayload) pipeline() ([]Event, string, error) {
 	if o.Tag {
 		branchName = ""
 	}
-	e.Subjects = subjects(group(commit(o.SHA, repository)), group(request(repository, p.Request.IID)), group(branch(branchName, p.Project.DefaultBranch, repository)))
+	e.Subjects = subjects(group(commit(o.SHA, repository)), group(request(repository, p.MergeRequest.IID)), group(branch(branchName, p.Project.DefaultBranch, repository)))
 	return []Event{e}, "", nil
 }

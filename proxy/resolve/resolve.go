@@ -78,7 +78,7 @@ type Query struct {
 	Claim     session.Claim
 	Request   *wire.Request
 	Learn     bool // content of the turn may be stored
-	Unsure    bool // the salt of the coins may differ from the salt in Redis
+	Unsure    bool // the salt of the coins, the random decisions to inject or to withhold, may differ from the salt in Redis
 	KnownOnly bool // Resolve finds a session and begins none
 }
 
@@ -203,7 +203,7 @@ func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 
 // Replied notes the reply to a request, and returns keys under which later requests and feedback
 // find the session. ok reports that the upstream answered with success. Call Replied before the
-// client gets the end of the reply: the next request may come before this one returns.
+// client gets the end of the reply: the client may send its next request at once.
 func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
 		r.quotes.AddSideReply(q.Scope, res.About, rep, r.now())
