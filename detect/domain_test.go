@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	"strings"
 	"testing"
 
 	"precept/detect"
@@ -69,6 +70,7 @@ func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 		{"reserve_desk", "status=DENIED\ndesk=4B", detect.Error},
 		{"reserve_desk", "| check | result |\n|---|---|\n| desk | 4B |\n| status | **DENIED** |", detect.Error},
 		{"reserve_desk", "status: reserved\nreason: only groups", detect.OK},
+		{"reserve_desk", "status: denied" + strings.Repeat("\nguest: Ann", 21), detect.OK},
 		{"cancel_desk", "This desk is ineligible for a refund. The visit remains confirmed.", detect.Error},
 		{"reserve_desk", "Thank you.\n\nDesks are restricted to members until the fee is paid.", detect.Error},
 		{"submit", "diff --git a/x b/x\n+// not for members", detect.OK},

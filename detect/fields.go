@@ -16,11 +16,13 @@ type fieldEvidence struct {
 	limited bool // a reason names a limit or a refusal
 }
 
+// maxFields is the largest number of fields of an answer that reports on the call. Records have more.
+const maxFields = 10
+
 // fieldFailureRule returns the rule of an answer with fields that reports that the tool did nothing ({"created":
 // false}, {"status": "REJECTED"}), or that the requested object does not exist ({"product": null}), "" for other
 // answers.
 func (c *toolCall) fieldFailureRule(v lenientValue) string {
-	const maxFields = 10
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
 		return ""
 	}
@@ -169,7 +171,7 @@ func fieldsOfLines(text string) (v lenientValue) {
 			continue
 		}
 		sign := strings.IndexAny(line, "=:|")
-		if sign <= 0 || sign > maxKey {
+		if sign <= 0 || sign > maxKey || len(v.keys) > maxFields {
 			return lenientValue{}
 		}
 		v.kind = objectValue
