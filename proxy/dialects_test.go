@@ -46,8 +46,8 @@ func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	}
 }
 
-// Over twelve turns on each API, streamed and not, named and not, with two restarts: the upstream's list of a turn is
-// a prefix of the next one. Each lesson and the loop warning occur once, at their first place.
+// In each of twelve turns on each API, with two restarts, the list at the upstream begins with the list of the turn
+// before. Named sessions get streams, other sessions get whole replies. Each lesson and the loop warning occur once.
 func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// nameServer is a name server that answers every name with the address at, and without an address with "no such
+// nameServer is a DNS server that answers every name with the address at. While at is nil, the answer is "no such
 // name".
 type nameServer struct{ at atomic.Pointer[netip.Addr] }
 

@@ -62,7 +62,7 @@ type Target = target
 // NewTarget reads an upstream's URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
-// Series returns the counters with one of the short names below.
+// Series returns the counters with a short name.
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,

@@ -126,7 +126,7 @@ func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newRig starts a proxy with the settings over the defaults, on a store in dir ("": a new directory).
+// newRig starts a proxy on a store in dir ("": a new directory). flags override the default settings.
 func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	if dir == "" {
@@ -147,7 +147,7 @@ type backend interface {
 	learn.Backend
 }
 
-// newRigOn starts a proxy with the settings over the defaults, on a backend.
+// newRigOn starts a proxy on a backend. flags override the default settings.
 func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}

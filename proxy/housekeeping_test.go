@@ -98,7 +98,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	}
 }
 
-// A person asks for a title, or the only message of an agent holds its history: these requests are turns.
+// A request in which a person asks for tags or a name, and an agent's single message with its history, are turns.
 func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
 	for name, text := range map[string]string{

@@ -65,7 +65,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	for turn := range 2 {
 		res, reply = r.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
-			t.Errorf("turn %d is session %s, want %s: %s", turn+3, got, first, up.last(t).body)
+			t.Errorf("turn %d has session %s and %d lessons at the upstream, want session %s and 1 lesson: %s", turn+3, got, bytes.Count(up.last(t).body, []byte("[one]")), first, up.last(t).body)
 		}
 		a.next(callOf(t, reply), "ls", "x")
 	}

@@ -92,8 +92,9 @@ func listOfBody(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// Over twenty turns the upstream's list of a turn is a prefix of the next one: with a lesson at the start, one after a
-// tool error, a loop warning, and a restart of the proxy in the middle, with a name and without.
+// In each of twenty turns, the list at the upstream begins with the list of the turn before. The turns have a lesson
+// at the start, a lesson after a tool error, a late lesson, a loop warning, and two restarts of the proxy. The session
+// has a name or none.
 func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -175,7 +176,8 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	}
 }
 
-// A rejection by the upstream of a changed request costs one retry with the client's bytes.
+// If the upstream rejects a changed request, precept sends the client's bytes once more. The session then gets no
+// further block.
 func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

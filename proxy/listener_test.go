@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// At the limit of connections, a new connection closes the one that has been idle for longest. A connection with a
-// request stays open.
+// At the limit of connections, the listener closes the connection with the longest idle time for a new connection. A
+// connection with a request stays open.
 func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ func sideRequests() map[string][]obj {
 		"a judge": {
 			{"role": "user", "content": "You are an expert data labeler.\n\n<input>\n" + quotedTask + "\n</input>\n\n<output>\n" + quotedAnswer + "\n</output>"},
 		},
-		"before the answer, by what a tool gave": {
+		"a request before the answer, with a tool result": {
 			{"role": "system", "content": "You keep what matters."},
 			{"role": "user", "content": "Task: " + quotedTask + "\nObservation: " + quotedResult},
 		},

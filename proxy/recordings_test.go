@@ -126,8 +126,8 @@ func (p *player) play(t *testing.T, all []recorded) {
 	r.stop()
 }
 
-// A turn stores which of its tool results are errors. The samples of a session that are built from these verdicts equal
-// the samples that are built by classifying the stored results.
+// A turn stores its verdicts: which of its tool results are errors. The samples of a session are the same with stored
+// verdicts as with verdicts that are computed from the stored results.
 func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {

@@ -207,7 +207,7 @@ func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
 	}
 }
 
-// The tenant of a signed token is its issuer and subject, that of an opaque key its bytes.
+// The issuer and the subject of a signed token determine its tenant. The bytes of an opaque key determine its tenant.
 func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential"})

@@ -122,8 +122,8 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	}
 }
 
-// Any text is the name of a run: equal names of one tenant are one run, and no name reaches the upstream or a header of
-// the reply.
+// Any text may be the name of a run. Equal names of one tenant are one run, and no name reaches the upstream or a
+// header of the reply.
 func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
@@ -289,7 +289,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 	}
 }
 
-// Concurrent agents of a run, sub-agents under one name, and feedback: each lesson has one coin in a run.
+// Each lesson has one coin, the decision to inject or to withhold, for all concurrent agents and sub-agents of a run.
 func TestConcurrentRunIsOneUnit(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

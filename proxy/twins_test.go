@@ -59,10 +59,10 @@ func (r *rig) playTwins(t *testing.T, n int, result func(who int) string) [][]st
 	return names
 }
 
-// Fifty concurrent conversations with equal words are fifty sessions, for any call ids of the upstream. With random ids
-// the second request is in the session of the first. With counted ids, the session of a conversation is known from its
-// first own item on, and the sessions are excluded from the experiment. Each turn has its lesson, and each conversation
-// one warning.
+// Fifty concurrent conversations with equal words are fifty sessions. With random call ids, all turns of a
+// conversation have the session of the first. With counted call ids ("functions.bash:0"), a conversation may change
+// its session until its history differs from the others, and the sessions are excluded from the experiment. Each turn
+// has its lesson, and there is one loop warning for each conversation.
 func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A work, in these tests, is a commit, a branch or a pull request that occurs in a tool result of a session.
+// A work item, in these tests, is a commit, a branch or a pull request that occurs in a tool result of a session.
 
 // addWork sends two turns of a session, the second with a command and its result.
 func (r *rig) addWork(t *testing.T, header http.Header, command, result string) {
@@ -52,7 +52,7 @@ func (r *rig) rate(t *testing.T, header http.Header, subject string) (p feedback
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // Feedback reaches a session by each spelling of its commit, branch and pull request.
-func TestFeedbackFindsTheSessionOfAWork(t *testing.T) {
+func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, named("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
@@ -94,8 +94,8 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Feedback on a work reaches its newest twenty sessions, and a run once.
-func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
+// Feedback on a work item reaches the newest twenty sessions of the item, and a run once.
+func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
 		r.addWork(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
@@ -112,7 +112,7 @@ func TestFeedbackOnAWorkReachesTheNewestSessionsAndRuns(t *testing.T) {
 	}
 }
 
-// Feedback finds a work only with a credential of the tenant of its session.
+// Feedback finds a work item only with a credential of the tenant of its session.
 func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	r.addWork(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
@@ -124,7 +124,7 @@ func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 	}
 }
 
-// Feedback on a work of an opted-out session finds no session.
+// Feedback on a work item of an opted-out session finds no session.
 func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
@@ -133,7 +133,7 @@ func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 	}
 }
 
-// After a restart, feedback finds a session by its works.
+// After a restart, feedback finds a session by its work items.
 func TestWorkSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)

@@ -42,7 +42,8 @@ func resultMessage(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-// A sub-agent under the name of its parent session has one other session in all turns. The parent session continues.
+// A sub-agent that sends the name of its parent session keeps one session of its own in all turns. The parent session
+// continues.
 func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	th := threader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
@@ -79,8 +80,8 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
 		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, again.ID, again.Method, sub.ID)
 	}
-	if on, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); on.ID != above.ID {
-		t.Errorf("the parent's next request got session %s, want %s", on.ID, above.ID)
+	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != above.ID {
+		t.Errorf("the parent's next request got session %s, want %s", next.ID, above.ID)
 	}
 }
 

@@ -224,9 +224,9 @@ func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 		d.reply(d.open(session.Claim{}, past(i)...), callReply("call_1"))
 	}
 	for _, i := range []int{1, 0} {
-		on := d.open(session.Claim{}, append(past(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
-		if on.ID != all[i].ID || len(on.Doubt) > 0 {
-			t.Errorf("session %d: got %s, %d in doubt, want %s without doubt", i, on.ID, len(on.Doubt), all[i].ID)
+		next := d.open(session.Claim{}, append(past(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
+		if next.ID != all[i].ID || len(next.Doubt) > 0 {
+			t.Errorf("session %d: got %s, %d in doubt, want %s without doubt", i, next.ID, len(next.Doubt), all[i].ID)
 		}
 	}
 }
@@ -251,9 +251,9 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	} {
 		d := newStoredThreader(t)
 		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), k.rep)
-		on := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, k.back...)...)
-		if (on.ID == r.ID) != k.want {
-			t.Errorf("%s: got the same session = %v (by %s), want %v", name, on.ID == r.ID, on.Method, k.want)
+		next := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, k.back...)...)
+		if (next.ID == r.ID) != k.want {
+			t.Errorf("%s: got the same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, k.want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type storedThreader struct {
 	names  uint64
 }
 
-// newStoredThreader returns a threader over recorded echo keys, which survive a restart.
+// newStoredThreader returns a threader with an empty store. The store survives a restart.
 func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
 	d := &storedThreader{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
@@ -45,14 +45,14 @@ func (d *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]
 	return found
 }
 
-// keep records the session of echo keys.
+// keep stores the session under echo keys.
 func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
 	}
 }
 
-// open resolves a request with these messages and records its keys.
+// open resolves a request with these messages and stores its keys.
 func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
 	d.Helper()
 	r := d.th.Resolve(someone, c, parseChat(d, messages...), d.now, d.findKeys)
@@ -60,7 +60,7 @@ func (d *storedThreader) open(c session.Claim, messages ...string) session.Resol
 	return r
 }
 
-// reply ends a request with a complete reply and records the keys of the reply.
+// reply ends a request with a complete reply and stores the keys of the reply.
 func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
 	d.keep(r.ID, d.th.Replied(r, &rep, true))
@@ -68,7 +68,7 @@ func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resol
 	return r
 }
 
-// callReply returns a reply with these calls.
+// callReply returns a reply with a call under each id.
 func callReply(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
@@ -132,11 +132,11 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d.reply(sub, callReply(randomCallID(1)))
 
 	d.restart()
-	on := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
+	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the second time from memory
-		parent = d.th.Resolve(someone, named(on), on, begun, d.findKeys)
+		parent = d.th.Resolve(someone, named(next), next, begun, d.findKeys)
 		d.keep(parent.ID, parent.Echoes)
-		again, ok := d.th.ResolveSubagent(parent, named(on), false, begun, d.findKeys)
+		again, ok := d.th.ResolveSubagent(parent, named(next), false, begun, d.findKeys)
 		if parent.ID != above.ID || !ok || again.ID != sub.ID {
 			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, again.ID, ok, above.ID, sub.ID)
 		}
@@ -164,11 +164,11 @@ func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
 	}
 	d.reply(own, callReply(randomCallID(2)))
-	if on := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); on.ID != own.ID {
-		t.Errorf("next turn of the new session: got session %s by %s, want %s", on.ID, on.Method, own.ID)
+	if next := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != own.ID {
+		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, own.ID)
 	}
-	if on := d.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); on.ID != first.ID {
-		t.Errorf("next turn of the first session: got session %s by %s, want %s", on.ID, on.Method, first.ID)
+	if next := d.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
+		t.Errorf("next turn of the first session: got session %s by %s, want %s", next.ID, next.Method, first.ID)
 	}
 }
 
@@ -182,8 +182,8 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 		x.Release()
 		d.reply(*x, wire.Reply{Text: "Done."})
 	}
-	if on := d.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); on.ID != r.ID {
-		t.Errorf("next turn: got session %s by %s, want %s", on.ID, on.Method, r.ID)
+	if next := d.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
+		t.Errorf("next turn: got session %s by %s, want %s", next.ID, next.Method, r.ID)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 		side := d.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.Ended(side, complete, d.now)
-		if on := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (on.ID == r.ID) != want {
-			t.Errorf("complete = %v: got session %s by %s, want session %s: %v", complete, on.ID, on.Method, r.ID, want)
+		if next := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
+			t.Errorf("summary with complete = %v: got session %s by %s, the session of the side request = %v, want %v", complete, next.ID, next.Method, next.ID == r.ID, want)
 		}
 	}
 }
@@ -209,15 +209,15 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	r := d.reply(d.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
 	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	d.restart()
-	if on := d.open(session.Claim{}, cut); on.ID != r.ID || on.Method != session.ByEcho || on.New {
-		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", on.ID, on.Method, on.New, r.ID)
+	if next := d.open(session.Claim{}, cut); next.ID != r.ID || next.Method != session.ByEcho || next.New {
+		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	d.restart()
 	for k := range d.stored { // another conversation began with the same words
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
-	if on := d.open(session.Claim{}, cut); on.ID == r.ID || !on.New {
-		t.Errorf("a beginning that fits two sessions got session %s by %s, want a new session", on.ID, on.Method)
+	if next := d.open(session.Claim{}, cut); next.ID == r.ID || !next.New {
+		t.Errorf("a beginning that fits two sessions got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 		d.now = d.now.Add(after)
 		again := d.open(session.Claim{}, userMessage("go"))
 		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
-			t.Errorf("retry after %v: got the same session = %v, new = %v, want %v and %v", after, again.ID == r.ID, again.New, want, !want)
+			t.Errorf("retry after %v: got the same session = %v, new = %v, doubt %v, want %v, %v and no doubt", after, again.ID == r.ID, again.New, again.Doubt, want, !want)
 		}
 		if want && again.Name != r.Name {
 			t.Errorf("the retry got the name %s, want %s", again.Name, r.Name)
@@ -297,12 +297,12 @@ func TestTwinsContinueInTheirOrder(t *testing.T) {
 		d.reply(r, callReply("call_1"))
 	}
 	for i, r := range all {
-		on := d.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
-		if on.ID != r.ID {
-			t.Errorf("continuation %d is session %s, want %s", i+1, on.ID, r.ID)
+		next := d.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
+		if next.ID != r.ID {
+			t.Errorf("continuation %d is session %s, want %s", i+1, next.ID, r.ID)
 		}
-		if want := len(all) - i; want > 1 && len(on.Doubt) != want || want == 1 && len(on.Doubt) > 0 {
-			t.Errorf("continuation %d has %d candidates, want %d", i+1, len(on.Doubt), want)
+		if want := len(all) - i; want > 1 && len(next.Doubt) != want || want == 1 && len(next.Doubt) > 0 {
+			t.Errorf("continuation %d: got %d sessions in doubt, want %d (none if only one is left)", i+1, len(next.Doubt), want)
 		}
 	}
 }

@@ -18,7 +18,8 @@ func quoteRequest(t *testing.T, body string) *wire.Request {
 	return req
 }
 
-// Quotes are kept for a bounded time, and for a bounded number of conversations and credentials.
+// Quotes holds texts of conversations, by which a side request that quotes a conversation is recognised. The texts are
+// kept for a bounded time, and for a bounded number of conversations and credentials.
 func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	work := func(n int) *wire.Request {
@@ -35,28 +36,41 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
-	if !about(one, 0, now) || !about(Scope{Tenant: "t", Credential: 1, Run: "r"}, 0, now.Add(quoteTTL-1)) {
-		t.Error("the quotation of a recent conversation is not recognised, without or with a run")
-	}
-	if about(one, 0, now.Add(quoteTTL)) || about(Scope{Tenant: "t", Credential: 2}, 0, now) || about(Scope{Tenant: "u", Credential: 1}, 0, now) {
-		t.Error("the quotation is recognised after its time limit, or in another scope")
+	for _, k := range []struct {
+		name  string
+		scope Scope
+		at    time.Time
+		want  bool
+	}{
+		{"at once", one, now, true},
+		{"in a run, at the end of the time limit", Scope{Tenant: "t", Credential: 1, Run: "r"}, now.Add(quoteTTL - 1), true},
+		{"after the time limit", one, now.Add(quoteTTL), false},
+		{"another credential", Scope{Tenant: "t", Credential: 2}, now, false},
+		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
+	} {
+		if got := about(k.scope, 0, k.at); got != k.want {
+			t.Errorf("%s: got the quotation recognised = %v, want %v", k.name, got, k.want)
+		}
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Error("the evicted conversation is not the least recently used")
+		t.Errorf("after %d further conversations: got conversation 0 recognised = %v and conversation 1 = %v, want only conversation 0 evicted", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
-	if about(one, 1, now) || len(q.byScope.values) != maxQuoteScopes {
-		t.Errorf("got %d credentials in memory, want at most %d", len(q.byScope.values), maxQuoteScopes)
+	if about(one, 1, now) {
+		t.Errorf("after conversations of %d further credentials: a conversation of the first credential is recognised, want it evicted", maxQuoteScopes)
+	}
+	if len(q.byScope.values) != maxQuoteScopes {
+		t.Errorf("got %d credentials in memory, want %d", len(q.byScope.values), maxQuoteScopes)
 	}
 }
 
-// A list of messages quotes a conversation if it has a question and an answer of the conversation in their roles, under
-// another system text.
+// A list of messages quotes a conversation if a message of the user has a question of the conversation, and a message
+// of the assistant has an answer. The system text of the list must differ from the system text of the conversation.
 func TestQuotesFindAConversationInAList(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
@@ -80,9 +94,9 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 	}
 }
 
-// speakerLabel returns equal punctuation before a question and before an answer if the labels of the speakers have one
-// form.
-func TestSpeakerLabelsHaveOneForm(t *testing.T) {
+// speakerLabel returns the punctuation at the end of a speaker's label ("user: "), and "" without a label. In a
+// dialogue the result is equal for the question and for the answer.
+func TestSpeakerLabelOfQuestionAndAnswer(t *testing.T) {
 	for _, c := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
@@ -98,7 +112,9 @@ func TestSpeakerLabelsHaveOneForm(t *testing.T) {
 	}
 }
 
-func TestDistinctiveTextIsALongLine(t *testing.T) {
+// distinctive returns the first piece of at least 12 bytes without a character that a quotation would escape, cut to 80
+// bytes.
+func TestDistinctiveReturnsTheFirstLongPiece(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
 		`say "hello world again" now`:     "hello world again",
@@ -106,7 +122,7 @@ func TestDistinctiveTextIsALongLine(t *testing.T) {
 		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
 	} {
 		if got := distinctive(text).text; got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+			t.Errorf("distinctive(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -121,8 +121,8 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		{"one long line", long[:len(long)/3], 8, 0},
 		{"three long lines: a key for each pair of lines", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
-		{"one just long enough", strings.Repeat("x", summaryAlone), 8, 1},
-		{"one a byte too short", strings.Repeat("x", summaryAlone-1), 8, 0},
+		{"a line of summaryAlone bytes", strings.Repeat("x", summaryAlone), 8, 1},
+		{"a line that is a byte shorter", strings.Repeat("x", summaryAlone-1), 8, 0},
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {

@@ -33,8 +33,9 @@ func templates() map[string]template {
 	}
 }
 
-// grows plays conversations in turn, and returns the number of requests by session for each conversation.
-func (w *world) grows(write template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
+// playGrowing plays four steps of each conversation, in turn, with one growing message per request. The result
+// has the number of requests in each session, for each conversation.
+func (w *world) playGrowing(write template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
 	for step := range 4 {
@@ -50,13 +51,14 @@ func (w *world) grows(write template, tasks []string, answer func(task, step int
 	return requests
 }
 
-// A conversation whose requests are one growing message each is one session, next to others with the same template.
+// A conversation whose requests each have one message, which grows, is one session, next to others with the same
+// template.
 func TestGrowingMessageIsOneSession(t *testing.T) {
 	for name, write := range templates() {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			tasks := []string{"build the shop", "build the mill", "build the shop"}
-			got := w.grows(write, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
+			got := w.playGrowing(write, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
 			seen := map[ID]bool{}
 			for i, requests := range got {
 				for id := range requests {

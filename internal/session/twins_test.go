@@ -149,7 +149,8 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	}
 }
 
-// Eleven sessions have equal histories. Fifteen requests with this history join no session with another history.
+// The twins 0 to 10 have equal histories, and the twins 11 to 19 have others. Fifteen requests with the history of the
+// first twins join none of the others.
 func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }

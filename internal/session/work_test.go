@@ -19,7 +19,7 @@ func branchOf(name, repository string) work.Ref {
 }
 
 // A short hash and the full hash of a commit match each other, and a branch matches within its repository.
-func TestRecordShowsItsWork(t *testing.T) {
+func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	r := recordOf("s")
 	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
 		t.Errorf("got %d new keys, want 3", len(keys))

@@ -33,7 +33,7 @@ func TestTagCallForms(t *testing.T) {
 }
 
 // readReport reads the results of agents, and no words of a person in a similar form.
-func TestTagReportIgnoresWordsOfAPerson(t *testing.T) {
+func TestReadReportIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
 		"<tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response>": "x\n</tool_response>\n<tool_response>\ny\n</tool_response>",
@@ -82,7 +82,7 @@ func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	}
 }
 
-// The parse of an answer with 20,000 calls takes memory in proportion to the length of the answer.
+// tagCall allocates memory in proportion to the length of an answer, also for 20,000 calls.
 func TestTagCallsAreLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats

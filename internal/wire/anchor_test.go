@@ -149,7 +149,8 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-// A reply with calls that the provider answered is recognised by the calls and the texts together.
+// A reply of the Messages API with several texts, or with calls that the provider answered, is recognised in the next
+// request.
 func TestEchoOfServedReply(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{

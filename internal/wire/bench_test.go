@@ -167,7 +167,7 @@ func BenchmarkReplySSE(b *testing.B) {
 // parseWithGJSON finds the same items as Parse, with gjson instead of precept's own scan: depth
 // limit, validation, top-level members, and for each item its position, role and answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
-	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson's proof overflows the stack
+	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // the validation of gjson overflows the stack on a deeper body
 		switch c := body[i]; {
 		case c == '\\' && quoted:
 			i++
@@ -294,7 +294,7 @@ func BenchmarkTemplate(b *testing.B) {
 	}
 }
 
-// BenchmarkEventWithGJSON reads the same events with gjson: a proof, and the members by path.
+// BenchmarkEventWithGJSON reads the same events with gjson, which validates each event and finds members by path.
 func BenchmarkEventWithGJSON(b *testing.B) {
 	event := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
 	b.SetBytes(int64(200 * len(event)))

@@ -104,7 +104,7 @@ func TestDecodeEncodings(t *testing.T) {
 		}
 	}
 	if got, err := decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
-		t.Errorf("GZIP in capitals: got error %v, want the decoded body", err)
+		t.Errorf("encoding GZIP in capitals: got %d bytes, error %v, want the %d bytes of the text", len(got), err, len(plain))
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
 		if _, err := decode(encoding, plain, 1<<20); err == nil {

@@ -44,7 +44,7 @@ func compressed(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// A compressed reply, cut into pieces anywhere, reads as the same reply without compression.
+// A compressed reply, cut into pieces anywhere, is read like the same reply without compression.
 func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
@@ -58,7 +58,7 @@ func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
 					_, _ = r.Write([]byte(rest[:min(piece, len(rest))]))
 				}
 				if got := r.Reply(); !reflect.DeepEqual(got, want) || r.Unread() != "" {
-					t.Errorf("%s in pieces of %d: unread %q, %+v, want %+v", name, piece, r.Unread(), got, want)
+					t.Errorf("%s in pieces of %d bytes: got reply %+v, Unread = %q, want %+v and an empty Unread", name, piece, got, r.Unread(), want)
 				}
 			}
 		}

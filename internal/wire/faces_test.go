@@ -89,7 +89,7 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 	}
 }
 
-// AppendString appends the bytes of encoding/json for any text.
+// For any text, the JSON of AppendString decodes to the same string as the JSON of encoding/json.
 func TestAppendString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
@@ -120,7 +120,7 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
 		}
 		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
-			t.Errorf("%s: got %s, want the type error only for the Messages API (got %v), and the code service_unavailable only for the others (got %v)", d, body, (got.Type == "error"), (got.Error.Code == "service_unavailable"))
+			t.Errorf("%s: got type %q and code %q, want the type error only for the Messages API, and the code service_unavailable only for the other dialects: %s", d, got.Type, got.Error.Code, body)
 		}
 	}
 	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
@@ -230,8 +230,8 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 	}
 }
 
-// Servers without indices of calls: a piece without an index continues the last call or, with
-// another id, begins a call; text between the pieces stays text.
+// Some servers send no indices of calls. A piece without an index continues the last call; a piece with another id
+// begins a call. Text between the pieces stays text.
 func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -288,7 +288,7 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A growing list that begins with system messages is parse as without a memory.
+// A growing list that begins with system messages is parsed with a memory as without a memory.
 func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
@@ -297,7 +297,7 @@ func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, again := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("%d further items: got another request than without a memory (errors %v and %v), want the same", n, again, err)
+			t.Fatalf("list of %d items: got request %+v, error %v with a memory, want %+v, error %v as without a memory", n+1, got, again, want, err)
 		}
 		role := "system"
 		if n == 2 {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Kept items read as in the list: the same words, calls, results and ids.
+// Read decodes kept items as Request.Item decodes them in the list: the same words, calls, results and ids.
 func TestKeptItemsReadAsInTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -114,7 +114,7 @@ func TestKeptFindsTextCalls(t *testing.T) {
 	}
 }
 
-// Bytes that are no UTF-8 are written as encoding/json writes them.
+// Bytes that are not UTF-8 decode to the same string from the JSON of AppendString as from the JSON of encoding/json.
 func TestAppendStringIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(`"\`+"\n")), rapid.ByteRange('a', 'z'))).Draw(t, "s"))
@@ -146,8 +146,8 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	})
 }
 
-// Elements agrees with encoding/json.
-func TestElementsAreThoseOfTheArray(t *testing.T) {
+// Elements returns the elements that encoding/json decodes, and refuses the texts that encoding/json refuses.
+func TestElementsAgreesWithEncodingJSON(t *testing.T) {
 	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
 	rapid.Check(t, func(t *rapid.T) {
 		array := "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "array"), rapid.SampledFrom([]string{"", ","}).Draw(t, "between")) + "]"

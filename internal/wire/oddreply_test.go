@@ -19,7 +19,7 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// Error, finish, completeness and usage of replies as servers send them, in pieces of any size.
+// The reader finds error, finish, completeness and usage in unusual replies, in pieces of any size.
 func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
@@ -78,8 +78,7 @@ func TestUnusualReplies(t *testing.T) {
 	}
 }
 
-// Texts and arguments are cut at the limit, between two characters, and the content after them is
-// read.
+// A text is cut at the limit, between two characters, and the end of the reply is still read.
 func TestRepliesAreCutAtTheLimit(t *testing.T) {
 	for limit := 120; limit < 300; limit += 7 {
 		r := wire.NewReplyReader(wire.Chat, -1, limit)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Question and steps are separated; rules and examples in the same words belong to the question.
+// A scratchpad, the one message of a ReAct agent with all steps so far, is split into question and steps. Rules and
+// examples in the form of steps belong to the question.
 func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{

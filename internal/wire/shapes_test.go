@@ -45,8 +45,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Bodies of SDKs and people, with the parse of each. Text can be inserted in every place of a
-// request without any other change (see TestSpliceOnlyInsertsTheTexts).
+// Parse reads unusual bodies of SDKs and people. want is the result in the notation of shape. Splice without edits
+// returns the body unchanged, and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect

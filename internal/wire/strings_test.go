@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Long strings with a difficult end: runs of backslashes over the borders of words, escapes across
-// a border, quotes and controls before and after the end.
+// valid and stringEnd agree with encoding/json on long strings: runs of backslashes over the borders of 8-byte words,
+// escapes across a border, and wrong bytes at any place.
 func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",
@@ -41,7 +41,8 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	})
 }
 
-// Every byte at the borders of words, special bytes at every offset, alone and escaped.
+// valid agrees with encoding/json for every byte at the borders of 8-byte words and for special bytes at every offset,
+// alone and after a backslash.
 func TestEveryByteAtEveryOffset(t *testing.T) {
 	for _, before := range []string{"", `\`, `\\`, `\\\`, `\u00`} {
 		for offset := range 70 {

@@ -65,9 +65,9 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the places where the edits of a spot may have put their text. At the time of the
-// edit the item may have had no words, and the text itself may look like words: then the text is
-// before another text part.
+// places returns the places where the edits of an insertion may have put their text. If the item had
+// no words at the time of the edit, and the text looks like words, the text is before another text
+// part than placeOf returns.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
@@ -91,7 +91,7 @@ func (r *Request) places(g insertion) []place {
 	return out
 }
 
-// inserted returns the bytes that the edits of a spot put into the body.
+// inserted returns the span of the bytes that the edits of an insertion put into the body.
 func (r *Request) inserted(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)

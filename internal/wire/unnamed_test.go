@@ -64,7 +64,7 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("arguments %q: got keys %v, want one key, and among the reply's %v = %v", args, echo, keys, known)
+			t.Errorf("arguments %q: got keys %v, want one key, contained in the reply's keys %v = %v", args, echo, keys, known)
 		}
 	}
 	a, b := wire.EchoCall(&wire.Call{Name: "g", Args: " x "}), wire.EchoCall(&wire.Call{Name: "g", Args: "x"})

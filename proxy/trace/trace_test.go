@@ -180,7 +180,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// The client or the tracer, the one that begins a trace, decides whether the trace is sampled.
+// The side that begins a trace, the client or the tracer, decides whether the trace is sampled.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -211,7 +211,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		}
 		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
 		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
-			t.Errorf("%s: sampled: %v, want %v", tc.name, span != nil, tc.sampled)
+			t.Errorf("%s: got a span = %v with the trace id %q, want a span with an id = %v", tc.name, span != nil, span.TraceID(), tc.sampled)
 		}
 		span.Forward(t.Context(), h)
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
