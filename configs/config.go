@@ -55,12 +55,12 @@ type Admin struct {
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
-// Upstream is one LLM API, in the form of OPENAI_BASE_URL.
+// Upstream is one LLM API. Its URL has the form of OPENAI_BASE_URL.
 type Upstream struct {
 	URL string `yaml:"url"`
 }
 
-// Routes names the upstream of each dialect. Other is for paths that precept does not rewrite.
+// Routes names the upstream of each dialect, the form of an API. Other is for paths that precept does not rewrite.
 type Routes struct {
 	Chat      string `yaml:"chat"`
 	Responses string `yaml:"responses"`
@@ -68,7 +68,7 @@ type Routes struct {
 	Other     string `yaml:"other"`
 }
 
-// Key is one of precept's own keys (tenancy: keys).
+// Key is a key with which clients authenticate to precept (tenancy: keys).
 type Key struct {
 	Name        string   `yaml:"name"`
 	KeySHA256   string   `yaml:"key_sha256"`
@@ -84,8 +84,9 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the texts that are searched, and matching by likeness. Agents in System have their
-// system prompts searched for the phrases of lessons, in addition to the user's words.
+// Match selects the texts that are searched for the phrases of lessons, and configures likeness: a lesson also matches
+// words that resemble the lesson. System lists the agents whose system prompts are searched in addition to the user's
+// words.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -105,12 +106,12 @@ type Embeddings struct {
 // Values of match.like.
 const (
 	LikeOn      = "on"      // lessons with like: true are injected, all others are suggested
-	LikeSuggest = "suggest" // lessons that match by likeness are shown and not injected
+	LikeSuggest = "suggest" // lessons that match by likeness are suggested, never injected
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns the patterns of the agents whose system prompts are searched: true means
-// every agent, false none.
+// SystemAgents returns the patterns of the agents whose system prompts are searched. The entry true means every agent,
+// and the entry false means no agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -133,7 +134,7 @@ type Inject struct {
 	Cautions    bool   `yaml:"cautions"`
 }
 
-// Bandit configures the experiment and the chooser.
+// Bandit configures the experiment and the chooser, the model that selects the lessons of a session.
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
 	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
@@ -161,7 +162,7 @@ type Learning struct {
 	Hot            time.Duration `yaml:"hot" min:"0"`
 }
 
-// Reward defines the reward of a session and its closing age.
+// Reward defines the reward of a session, and the age at which a session closes.
 type Reward struct {
 	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
 	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
@@ -181,7 +182,7 @@ type ModelPrice struct {
 	Output float64 `yaml:"output" min:"0"`
 }
 
-// Rules configures the measurement of sections of rules files.
+// Rules configures the measurement of sections of rules files, such as CLAUDE.md.
 type Rules struct {
 	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
@@ -229,7 +230,7 @@ type Ledger struct {
 	Trust  string `yaml:"trust" enum:"quarantined|own" restart:"yes"`
 }
 
-// Limits bounds bytes and times.
+// Limits bounds sizes, counts and times.
 type Limits struct {
 	InspectBytes          Size          `yaml:"inspect_bytes" min:"0"`
 	InspectTotalBytes     Size          `yaml:"inspect_total_bytes" min:"0"`

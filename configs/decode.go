@@ -29,7 +29,7 @@ func (d *decoder) fault(path string, n ast.Node, value, problem string) {
 	})
 }
 
-// position returns file and line of a node.
+// position returns the file and the line of a node, or only the source if the source is not a file.
 func (d *decoder) position(n ast.Node) string {
 	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
@@ -133,7 +133,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	}
 }
 
-// readMapping replaces a map as a whole: a default name that the file leaves out is removed.
+// readMapping replaces a map as a whole. An entry of the defaults that the file does not contain is removed.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.pairs(path, n)
 	if !ok {

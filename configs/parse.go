@@ -35,7 +35,8 @@ func Default() *Config {
 	return c
 }
 
-// Parse reads the sources; flag beats environment beats file beats default. The error has the type Faults.
+// Parse reads the sources. A flag overrides a variable, a variable overrides the file, and the file overrides the
+// defaults. The error has the type Faults.
 func Parse(src Sources) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }
@@ -78,8 +79,8 @@ const (
 	fileSuffix = "_FILE" // suffix of a variable that names a file with the value, such as a mounted secret
 )
 
-// secretFile returns the value of a variable from the file that the variable with fileSuffix names. text is the
-// value of the variable itself.
+// secretFile returns the content of file, which the variable name+fileSuffix names, as the value of the variable name.
+// text is the value that the variable name has itself.
 func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
@@ -117,7 +118,7 @@ func (f Fault) serverOnly() bool {
 	}
 }
 
-// readFile sets the keys of the configuration file text. name is the source in faults.
+// readFile sets the keys that text contains, the content of a configuration file. Faults show name as the source.
 func (d *decoder) readFile(name, text string, c *Config) {
 	d.source = name
 	if n, ok := d.parse(text); ok {
@@ -181,10 +182,10 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 	}
 }
 
-// readExternal sets one key from a flag or a variable. Scalars are used as written, independent of
-// YAML's types. A list is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML
-// flow style; a scalar in place of such a list sets the
-// field with the tag alone of a single item.
+// readExternal sets one key from a flag or a variable. Scalars are used as written, independent of YAML's types. A list
+// of scalars is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML flow style. A scalar in
+// place of a list of mappings makes a list of one mapping: the scalar is the value of the struct field with the tag
+// "alone".
 func (d *decoder) readExternal(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -210,8 +211,9 @@ func (d *decoder) readExternal(c *Config, f field, text string) {
 }
 
 // derive sets the keys that follow from other keys and variables. PRECEPT_ADMIN_TOKEN becomes the first admin token.
-// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if none is configured. All routes lead to
-// upstream if it is set; else routes that are not configured lead to the only one of upstreams.
+// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if none is configured. If the key upstream is
+// set, all routes lead to this upstream. Otherwise, if the key upstreams has a single entry, the routes that are not
+// configured lead to this entry.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -253,7 +255,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name under which the value of the key upstream is in Upstreams.
+// defaultUpstream is the name that the upstream of the key upstream has in Upstreams.
 const defaultUpstream = "default"
 
 // byPath returns each route by its key.

@@ -26,10 +26,10 @@ type field struct {
 	typ   reflect.Type
 }
 
-// isSection reports whether t holds further keys.
+// isSection reports whether a key of the type t has keys below it.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// scalarField returns the index of the field with the tag alone in the section t, -1 without such a field. A
+// scalarField returns the index of the field of the section t that has the tag "alone"; -1 if no field has the tag. A
 // scalar in place of the section sets this field.
 func scalarField(t reflect.Type) int {
 	if !isSection(t) {
@@ -149,7 +149,7 @@ func differingKeys(a, b *Config, include func(field) bool) []string {
 	return out
 }
 
-// isDuration distinguishes a duration from its integer type.
+// isDuration reports whether t is time.Duration, whose kind is that of a plain integer.
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 
 // isSecret reports whether values of t are never shown.

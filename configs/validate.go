@@ -66,9 +66,9 @@ func (v *validator) must(ok bool, path, value, problem string) {
 	}
 }
 
-// fault adds a fault, unless decoding has reported a fault of the same key or of an entry of its
-// list: one mistake gives one line. A list of one entry may be written without the list, and the decoder then
-// reports the key of the entry without an index.
+// fault adds a fault, unless the decoder has reported a fault of the same key or of an entry of its list: one mistake
+// gives one line. A list of one entry may be written without the list. The decoder then reports the key of the entry
+// without an index.
 func (v *validator) fault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
 	reported := func(f Fault) bool { return f.Key == path || f.Key == unindexed || strings.HasPrefix(f.Key, path+"[") }
@@ -90,7 +90,7 @@ func (v *validator) source(path string) string {
 // entry returns the key of one entry of a list.
 func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// checkKeys checks precept's own keys.
+// checkKeys checks the keys with which clients authenticate to precept.
 func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
@@ -238,23 +238,23 @@ func (v *validator) checkTags() {
 	}
 }
 
-// isTag reports whether s is a tag of AIP-11, ^[a-z][a-z0-9-]*$.
+// isTag reports whether s is a tag in AIP-11, the format of lesson files: ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// plainPath reports whether a path consists of words separated by slashes, without characters that
-// proxies and routers encode differently.
+// plainPath reports whether a path begins with a slash and has no empty segment, no segment of dots, and no character
+// that proxies and routers encode differently.
 func plainPath(path string) bool {
-	words := strings.Split(path, "/")
-	return words[0] == "" && !slices.ContainsFunc(words[1:], func(w string) bool {
-		return strings.Trim(w, ".") == "" ||
-			strings.Trim(strings.ToLower(w), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != ""
+	segments := strings.Split(path, "/")
+	return segments[0] == "" && !slices.ContainsFunc(segments[1:], func(s string) bool {
+		return strings.Trim(s, ".") == "" ||
+			strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != ""
 	})
 }
 
-// minToken is the minimum length of a plain-text token if other machines can try tokens. The throttle of
+// minToken is the minimum length of a plain-text token if other machines can reach the admin listener. The throttle of
 // the admin listener never refuses a correct token, so only the length prevents guessing.
 const minToken = 16
 

@@ -96,8 +96,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPrintable returns an error for a control character, or for an invisible one: such a character in a
-// key or an address fails far from its cause.
+// checkPrintable returns an error if the text has a control character or an invisible character. A key or an address
+// with such a character would fail later, far from the cause.
 func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {
@@ -140,9 +140,8 @@ func unmaskReferences(text string) string {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was parsed: the text of a
-// variable can never become structure. An empty variable counts as not set only in the form with a
-// default, as in a shell.
+// expand replaces ${NAME} and ${NAME:-text} in one value. The YAML is parsed before, so that the text of a variable
+// never becomes structure. As in a shell, an empty variable counts as not set only in the form ${NAME:-text}.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

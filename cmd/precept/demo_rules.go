@@ -140,8 +140,8 @@ type rulesResult struct {
 	Proposal *proposal    `json:"proposal"`
 }
 
-// next waits until the server measures other sections than current, and returns these sections. After rulesWait,
-// next returns current: the measurement needs further sessions.
+// next waits until the server measures other sections than current, and returns the sections that the server measures.
+// If the sections do not change within rulesWait, the measurement needs further sessions, and next returns current.
 func (d *rulesDemo) next(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
 	for end := d.invocation.tools.Now().Add(rulesWait); d.invocation.tools.Now().Before(end); {
 		if next := measuring(srv.Rules()); !slices.Equal(next, current) {

@@ -243,8 +243,8 @@ func createFile(file, text string) error {
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines returns, by agent, the setting that points the agent to precept. {} stands for the address of the data
-// listener, at which precept accepts the requests of agents.
+// pointingLines returns, by agent, the setting that points the agent to precept. In a setting, {} is the place of the
+// address of the data listener, at which precept accepts the requests of agents.
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{

@@ -18,10 +18,10 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is the maximum size of a text in bytes, which is the default of limits.inspect_bytes.
+// maxTry is the maximum size of a text in bytes. The proxy has the same limit by default (limits.inspect_bytes).
 const maxTry = 8 << 20
 
-// tryFlags holds the parts of a request except its text.
+// tryFlags are the flags of lessons try: the parts of a request, except a text in the arguments.
 type tryFlags struct {
 	file, tenant, agent, role, skill, model, tool string
 	tags                                          []string

@@ -260,9 +260,8 @@ func importAll(
 	return imported, failed, nil
 }
 
-// foreignTexts reads the lesson texts of args: lesson files, directories of lesson files, and the output of
-// `lessons export`.
-// problems holds the files and the lines that cannot be read.
+// foreignTexts reads the lesson texts that args name: lesson files, directories of lesson files, and the output of
+// `lessons export`. problems holds the files and the lines that cannot be read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -293,7 +292,7 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 // maxForeign is the maximum size in bytes of a file that lessons import reads.
 const maxForeign = 1 << 30
 
-// isExport reports whether a text is the output of `lessons export`: no LESSON.md begins with {.
+// isExport reports whether a text is the output of `lessons export`, which begins with {. No LESSON.md begins with {.
 func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }

@@ -98,8 +98,8 @@ func (p *pointing) insertArguments(flag string, arguments ...string) {
 	p.args = append(append([]string{p.args[0]}, arguments...), p.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream with a base URL of the user's settings. The name is empty for
-// precept's own address and for the key upstream. ok is false for any other base URL.
+// upstreamOf returns the name of the upstream that has the base URL base. The name is empty for precept's own address
+// and for the upstream of the key upstream. ok is false if no upstream has the base URL.
 func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -119,8 +119,8 @@ func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect returns precept's address in the place of the base URL of a setting, with /v1 if the base URL has /v1. For a
-// base URL that is not an upstream of precept, redirect prints a note and returns false.
+// redirect returns precept's address as the replacement of the base URL of a setting, with /v1 if the base URL ends in
+// /v1. If the base URL is not an upstream of precept, redirect prints a note and returns false.
 func (p *pointing) redirect(setting, base string) (string, bool) {
 	upstream, ok := p.upstreamOf(base)
 	if !ok {
@@ -137,8 +137,7 @@ func (p *pointing) redirect(setting, base string) (string, bool) {
 	return p.base(upstream), true
 }
 
-// programName returns the name of the agent in a command: in `python agent.py` and `npx codex` the
-// second word.
+// programName returns the name of the agent in a command: agent for `python agent.py`, and codex for `npx codex`.
 func programName(args []string) string {
 	name := func(s string) string {
 		base := filepath.Base(s)

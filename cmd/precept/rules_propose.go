@@ -130,7 +130,8 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// judge applies the rules of removal to the measured sections of a file, and to its outermost sections.
+// judge applies the rules of removal to the measured sections of a file. Sections without a measurement are in the
+// result if they are units, the sections that `precept rules measure` registers by default.
 func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
 	all := rules.Split(text)
 	units := rules.Units(all)
@@ -189,8 +190,8 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	return "", "unproven (" + effect(r) + ")"
 }
 
-// intervalOf returns the effect of a section with its 95% interval, nil for none. The interval of a planned
-// trial is narrower, because the number of sessions was set before the first session.
+// intervalOf returns the effect of a section with its 95% interval; nil: not known. The interval of a planned trial has
+// priority: it is narrower, because the number of sessions was set before the first session.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil {

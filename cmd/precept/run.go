@@ -19,7 +19,7 @@ import (
 	"precept/configs"
 )
 
-// runFlags are the flags of run that are no keys of the configuration.
+// runFlags are the flags of run that are not keys of the configuration.
 type runFlags struct {
 	listener            dataFlags
 	verify              string
@@ -159,7 +159,8 @@ func cannotRun(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// pointing returns the description of the agent's process, with a generated name of the run if no name is given.
+// pointing returns the description of the agent's process. If neither a run nor a session is named, the run gets a
+// generated name.
 func (inv *invocation) pointing(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*pointing, error) {
@@ -239,8 +240,8 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	return result
 }
 
-// startServer starts a server in this process, which runs until stop is called after the agent's end. The
-// server uses free ports, handles no signals, and writes no run.json, so that no other run uses the server.
+// startServer starts a server in this process. The caller calls stop after the end of the agent. The server uses free
+// ports, handles no signals, and writes no run.json, so that no other run uses the server.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()

@@ -187,9 +187,9 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail keeps the first half and the last half written bytes.
+// headAndTail keeps the first and the last bytes of an output, at least half bytes of each.
 type headAndTail struct {
-	half int        // maximum number of bytes of each part
+	half int        // number of bytes of each part
 	mu   sync.Mutex // standard output and standard error come from two goroutines
 	head []byte
 	tail []byte

@@ -17,7 +17,7 @@ import (
 const BankLimit = 10 * reachLimit
 
 // bankURL returns the address of the lessons in Redis, "" when the lessons are files in a directory.
-// redis:// alone is the Redis of store.url, so that the password is written once.
+// The value redis:// selects the Redis of store.url, so that the password is written only once.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):

@@ -30,7 +30,7 @@ type cooling struct {
 	now     func() time.Time
 	log     *slog.Logger
 	warned  bool
-	cooler  *redis.Cooler // has or had the lease, with which one replica of the fleet deletes; nil: released
+	cooler  *redis.Cooler // may hold the lease, with which one replica of the fleet deletes; nil: the lease is released
 }
 
 // run deletes old exchanges at intervals until the context ends. A changed learning.hot takes effect within
@@ -57,7 +57,7 @@ func (x *cooling) run(ctx context.Context) error {
 	}
 }
 
-// deleteOld deletes the exchanges from before a time, if this replica has the lease.
+// deleteOld deletes the exchanges that are older than the time before, if this replica has the lease.
 func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := x.backend.(*redis.Store)
 	if !shared {

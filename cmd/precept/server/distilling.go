@@ -25,7 +25,8 @@ import (
 	"precept/store"
 )
 
-// DistillStore is the store of the distiller: the sessions to read, and the notes of the distiller.
+// DistillStore is the store of the distiller, which proposes lessons from closed sessions. The store has the sessions
+// and the notes of the distiller.
 type DistillStore interface {
 	distill.Source
 	distill.Notes
@@ -75,8 +76,7 @@ func (d *Distiller) noteResult(s distill.Summary, err error) {
 	}
 }
 
-// NewDistiller makes a Distiller over a store and a storage of lessons. The Distiller reads no content that
-// opted out.
+// NewDistiller makes a Distiller over a store and a storage of lessons. The Distiller reads no opted-out content.
 func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
@@ -178,7 +178,7 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 	return false
 }
 
-// newJudge makes the configured judge; nil: the rules judge.
+// newJudge makes the configured judge, the model that judges sessions; nil: built-in rules judge the sessions.
 func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // no judge: the rules

@@ -26,10 +26,10 @@ type trialGate struct {
 }
 
 // endTrials ends the planned trials of the automatic gate. A lesson that the planned evaluation proves
-// to help stays active. A lesson without a proof is retired, and its counters are kept. A lesson that the
-// evaluation proves to harm stays in the bank, because the chooser rarely picks such a lesson. A lesson
-// that harms by the interval that is valid at any time is retired before the evaluation, because further
-// sessions would only do harm. Trials that a person started are not changed.
+// to help is approved. A lesson without a proof is retired, and its counters are kept. A lesson that the
+// evaluation proves to harm stays in the bank, because the chooser, which selects lessons, rarely picks such a lesson.
+// If the interval that is valid at any time shows harm, the lesson is retired, even before the evaluation, because
+// further sessions would only do harm. Trials that a person started are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -62,7 +62,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 
 func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
-// endTrial approves or retires the lesson of a trial by the verdict of the trial.
+// endTrial approves, retires or keeps the lesson of a trial by the verdict of the trial.
 func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {

@@ -34,9 +34,9 @@ type metaStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the coins and the secret of tenant names, which all replicas on one store share.
-// With another salt, a session would get other coins; with another secret, a client's key would belong to
-// another tenant. A start without Redis uses the copy in the data directory.
+// keyPair holds the salt of the coins (the random decisions to inject or to withhold a lesson) and the secret of tenant
+// names. All replicas on one store share the pair. With another salt, a session would get other coins. With another
+// secret, a client's key would belong to another tenant. A start without Redis uses the copy in the data directory.
 type keyPair struct {
 	Store  string `json:"store"` // hash of the store's address: a copy is valid for one store only
 	Salt   string `json:"salt"`
@@ -53,8 +53,8 @@ type keys struct {
 	store metaStore
 }
 
-// openKeys reads the keys of the backend or makes them. A backend in memory holds no keys: the keys
-// are valid until the stop.
+// openKeys reads the keys from the backend, or makes them. A backend in memory stores no keys, so that the keys are
+// lost at the stop.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
 	store, durable := backend.(metaStore)
 	if durable && IsRedis(cfg.StoreURL()) {

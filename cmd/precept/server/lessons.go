@@ -51,12 +51,13 @@ type library struct {
 }
 
 // history is the state of keepHistory, the worker that writes the audit log of the lessons. A caution is a lesson that
-// is shown to the model as a warning; advice becomes a caution when its measured rewards are worse than without it.
+// is shown to the model as a warning. Advice becomes a caution when the sessions with the advice have lower rewards than
+// the sessions without the advice.
 type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
 	book     *lesson.Book      // active book at the last pass
 	left     bool              // the last pass left edits for the next pass
-	cautions map[string]string // the audit log's lessons that are cautions by their counts: content hash by slug; nil: the log is not read yet
+	cautions map[string]string // content hash by slug of the lessons that are cautions by the audit log; nil: the log is not read yet
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
@@ -147,8 +148,8 @@ func (l *library) reindex() {
 	}
 }
 
-// keepHistory returns the worker that adds the changes without a request to the audit log of the lessons:
-// edits by hand, and lessons that the counts turn into cautions or back.
+// keepHistory returns the worker that records, in the audit log of the lessons, the changes that no request makes:
+// edits of files by hand, and lessons that the counts turn into cautions or back.
 func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(historyEvery)
@@ -170,7 +171,7 @@ func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(conte
 	}
 }
 
-// noteEdits adds the edits by hand since the last pass to the audit log.
+// noteEdits records in the audit log the edits by hand since the last pass.
 func (l *library) noteEdits(ctx context.Context) error {
 	book := l.book.Load()
 	if l.redis != nil || book == l.history.book && !l.history.left {
@@ -187,8 +188,8 @@ func (l *library) noteEdits(ctx context.Context) error {
 	return nil
 }
 
-// noteCautions adds the lessons that became cautions, or ceased to be cautions, by their counts
-// since the last pass to the audit log.
+// noteCautions records in the audit log the lessons that their counts turned into cautions, or back, since the last
+// pass.
 func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
 		logged, err := l.writer.LoggedCautions(ctx)
@@ -230,7 +231,7 @@ func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *p
 }
 
 // countWith sets the counts in the index: the successes and failures of the sessions that had the
-// present text of a lesson, in the lesson's tenant or the default tenant.
+// present text of a lesson. The sessions belong to the lesson's tenant, or to the default tenant.
 func (l *library) countWith(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
 		one, ok := l.book.Load().Get(slug)

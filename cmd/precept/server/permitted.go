@@ -27,8 +27,8 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// permit is a view of a store without the content that opted out after the content was stored. Exports, the
-// lake, the distiller, backtests and scans read through a permit.
+// permit is a view of a store that hides content that was opted out after the content was stored. Exports, the lake, the
+// distiller, backtests and scans read through a permit.
 type permit struct {
 	from    sessionSource
 	optOut  func() *sample.OptOut
@@ -43,7 +43,7 @@ func newPermit(from sessionSource, optOut func() *sample.OptOut, damaged func(se
 	return permit{from, optOut, damaged}
 }
 
-// EachSession visits the sessions whose tenant and agent did not opt out.
+// EachSession visits the sessions whose tenant and agent are not opted out.
 func (p permit) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	return p.from.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 		o := p.optOut()
@@ -59,7 +59,7 @@ func (p permit) EachSession(ctx context.Context, tenant string, since, until tim
 	})
 }
 
-// Exchanges returns the exchanges of a session that did not opt out.
+// Exchanges returns the exchanges of a session, without opted-out exchanges.
 func (p permit) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	o := p.optOut()
 	if o.Hides(tenant, "") {
@@ -73,7 +73,7 @@ func (p permit) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return o.Visible(list), err
 }
 
-// Feedback returns the feedback on a session, without words that may be about a turn that opted out.
+// Feedback returns the feedback on a session, without words that may be about an opted-out turn.
 func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	entries, err := p.from.Feedback(ctx, tenant, id)
 	if err != nil || len(entries) == 0 {
@@ -102,8 +102,8 @@ func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.
 	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
 }
 
-// samples returns a filter of samples. The filter removes words of feedback that may be about a turn that opted
-// out. The samples of a session follow each other, so the filter keeps the opt-outs of the last session.
+// samples returns a filter of samples. The filter removes words of feedback that may be about an opted-out turn. The
+// samples of a session follow each other, so the filter keeps the opt-outs of the last session.
 func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
 	var last session.Ref // session of late
 	var late *store.LateOptOut
@@ -126,7 +126,7 @@ func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (pe
 	}
 }
 
-// eachSample visits the samples that did not opt out.
+// eachSample visits the samples that are not opted out.
 func (p permit) eachSample(ctx context.Context, from Walker, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	permitted := p.samples()
 	return from.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
@@ -143,8 +143,8 @@ type permittedEvidence struct {
 	permit permit
 }
 
-// Permitted returns the content of a store that did not opt out until now. optOut returns the present
-// opt-outs. damaged is called for a session with a damaged exchange, whose content is left out; nil: not called.
+// Permitted returns a view of a store without opted-out content. optOut returns the present opt-outs. damaged is called
+// for a session with a damaged exchange, whose content is left out; nil: not called.
 func Permitted(e WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
 	return permittedEvidence{e, newPermit(e, optOut, damaged)}
 }
@@ -222,7 +222,7 @@ type permittedStreams struct {
 	permit permit
 }
 
-// PermittedStreams returns the samples of a store that did not opt out until now.
+// PermittedStreams returns a view of the samples of a store without opted-out samples.
 func PermittedStreams(from lake.Source, exchanges WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
 	return permittedStreams{from, newPermit(exchanges, optOut, damaged)}
 }

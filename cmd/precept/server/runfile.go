@@ -92,7 +92,7 @@ func isLocal(url string) bool {
 	})
 }
 
-// UserRun is the run file of a user: the newest running server of the user.
+// UserRun is the content of the run file of a user, which names the newest server of the user.
 type UserRun struct {
 	PID     int    `json:"pid"`
 	Data    string `json:"data"`
@@ -106,8 +106,8 @@ func UserRunPath(env func(string) (string, bool)) string {
 	return userPath(env, "run.json", "state", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 }
 
-// UserDataDir returns the data directory of runs without a server, in XDG_DATA_HOME or ~/.local/share; "" without a
-// home directory.
+// UserDataDir returns the data directory of `precept run` without a running server, in XDG_DATA_HOME or ~/.local/share;
+// "" without a home directory.
 func UserDataDir(env func(string) (string, bool)) string {
 	return userPath(env, "data", "share", "XDG_DATA_HOME")
 }
@@ -171,7 +171,7 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns a path below the first variable that is set, or below ~/.local/kind.
+// userPath returns the path of name below the first variable that is an absolute path, or below ~/.local/kind.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {
@@ -210,7 +210,7 @@ func isAlive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// writeUserRunFile writes the run file with mode 0600; without a path there is nothing to write.
+// writeUserRunFile writes the run file of the user with mode 0600. With an empty path, no file is written.
 func writeUserRunFile(path, dataDir, data, adminURL string) error {
 	if path == "" {
 		return nil

@@ -99,8 +99,8 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 	}
 }
 
-// Now returns the time at which a measurement begins or ends: the time of Redis for sections in Redis, because the
-// clocks of machines differ, and otherwise the local time.
+// Now returns the time at which a measurement begins or ends. For sections in Redis, the time is the time of Redis,
+// because the clocks of machines differ. Otherwise the time is the local time.
 func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if p.fleet == nil {
 		return local, nil
@@ -144,8 +144,8 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry again if the registry has changed. adjust returns the registry that takes effect, from the
-// new registry and the registry before. If the registry cannot be read, the old sections stay in effect.
+// reload reads the registry again if the registry has changed. adjust makes the registry that takes effect from the
+// new and the old registry. If the registry cannot be read, the old sections stay in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.place.fleet != nil {

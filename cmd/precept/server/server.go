@@ -35,7 +35,7 @@ const CutWait = 2 * time.Second
 // idleConnTimeout is the time after which an idle connection is closed.
 const idleConnTimeout = 120 * time.Second
 
-// Tools are the clock and the random source of the program.
+// Tools holds the clock and the random source of the program, and the function that reports damaged sessions.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
@@ -68,7 +68,7 @@ type Options struct {
 	UserRunFile string
 }
 
-// Server is one precept process. Setup fills the fields from proxy on.
+// Server is one running precept. setup fills the fields from proxy on.
 type Server struct {
 	options Options
 	log     *slog.Logger
@@ -85,7 +85,7 @@ type Server struct {
 	admin    *admin.Server
 	services *services // answers the admin pages
 	workers  []worker  // started by serve
-	cleanups []cleanup // the onStop stack
+	cleanups []cleanup // the onStop stack: stop runs the last registered cleanup first
 
 	requests openRequests
 }

@@ -129,8 +129,7 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 	return x.Write(ctx, e.Format)
 }
 
-// evidence returns the backend for readers, without the content that opted out; ok is false if precept runs
-// from memory.
+// evidence returns the backend for readers, without opted-out content; ok is false if precept runs from memory.
 func (s *services) evidence() (e Evidence, ok bool) {
 	whole, ok := s.backend.(WholeEvidence)
 	if ok {
@@ -349,7 +348,7 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the likeness of a backtest over the lessons of a book.
+// LikenessOf returns the options with which a backtest matches the lessons of a book by likeness.
 func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.Likeness {
 	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
@@ -372,7 +371,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// Captured returns a session as a backtest reads it; nil for a session without stored exchanges.
+// Captured returns a session with its exchanges for a backtest; nil for a session without stored exchanges.
 func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
 	xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(xs) == 0 {

@@ -42,7 +42,7 @@ type Evidence interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// WholeEvidence is an Evidence that includes the content that opted out, and the rows that record the opt-outs.
+// WholeEvidence is an Evidence that includes opted-out content, and the rows that record the opt-outs.
 type WholeEvidence interface {
 	Evidence
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -72,7 +72,7 @@ type Stored interface {
 // IsRedis reports whether the address of a store is an address of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// OpenStored opens the configured store for reading its content, without the content that opted out.
+// OpenStored opens the configured store for reading its content. Opted-out content is hidden.
 func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	optOut, err := OptOutOf(cfg)
 	if err != nil {
@@ -85,7 +85,8 @@ func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, er
 	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
 }
 
-// OpenWhole opens the configured store for reading its counters and its notes, which contain no content.
+// OpenWhole opens the configured store for reading its counters and its notes, which contain no content. The content of
+// the opened store includes opted-out content.
 func (t *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
@@ -160,7 +161,7 @@ type opened struct {
 }
 
 // openBackend opens the backend of a server. unwritable is the error of a data directory that cannot
-// be written, nil for a locked directory.
+// be written; nil: the server holds the lock of the directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -199,8 +200,8 @@ func openMemory(cause error, f *failures) opened {
 	return opened{backend: store.Volatile{}, notice: cause.Error(), absent: true}
 }
 
-// openRedis opens the backend of a fleet and waits briefly for one answer of Redis. A replica also
-// starts without Redis.
+// openRedis opens the backend of a fleet (the replicas on one Redis) and waits briefly for one answer of Redis. A
+// replica also starts without Redis.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (opened, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {

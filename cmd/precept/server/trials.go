@@ -13,8 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// trials writes one line for each coin: for a session with a matching lesson, whether the session is a control
-// session; for a pick, whether the pick was withheld. A control session also has one line for each matching lesson.
+// trials writes one line for each coin, a random decision about a session or a pick (a selected lesson). The coin of a
+// session decides whether the session is a control session, which gets no lesson. The coin of a pick decides whether the
+// pick is injected or withheld. A control session also has one line for each matching lesson.
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
@@ -62,8 +63,8 @@ func runOf(r session.Row) string {
 	return ""
 }
 
-// trials returns the coins of a session. A session outside of the experiment, or without a match,
-// has none.
+// trials returns one entry for each coin of a session, and for each matching lesson of a control session. A session
+// outside of the experiment, or without a match, has no entry.
 func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
@@ -113,7 +114,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	return out
 }
 
-// outcomesOf returns the measured outcomes after a pick. Before the closing of the session there are none.
+// outcomesOf returns the measured outcomes after a pick, which exist from the close of the session on.
 func outcomesOf(w *trial.Watch) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {
