@@ -19,8 +19,8 @@ func describe(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", description)
 }
 
-// answer sends value as JSON with status 200. A non-nil err is returned instead, for Server.fail; for
-// errComputing the header Retry-After is set.
+// answer sends value as JSON with status 200. If err is not nil, answer returns err and sends nothing; Server.fail then
+// answers the request. For errComputing, answer sets the header Retry-After.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
@@ -98,8 +98,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte of the body. An error before that byte is
-// answered with its own status.
+// lateHeader sends the response header with the first byte of the body. An error before the first byte is answered with
+// the status of the error.
 type lateHeader struct {
 	*echo.Response
 	kind, name string // content type and file name

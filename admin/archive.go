@@ -14,8 +14,7 @@ import (
 )
 
 // transcript returns the part of a session's transcript that a request asks for; the query key from is the
-// number of exchanges before the part. The first part also has the lessons that nearly
-// matched.
+// number of exchanges before the part. The first part also has the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")

@@ -79,9 +79,9 @@ func effectChart(label string, effects []effectAt) chart {
 }
 
 // effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the
-// evaluations of planned trials. For fewer than two days, the chart shows the effects in since instead,
-// which the dashboard has shown since the start of the server. The result is nil if since has fewer than
-// two effects, too.
+// evaluations of planned trials. since has the effects that the dashboard has shown since the start of the server. For
+// fewer than two days, the chart shows the effects in since instead. If since also has fewer than two effects, the
+// result is nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {

@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares the sessions of two agents or of two models. The coins do not assign agents
-// and models, so the differences may come from different tasks.
+// Comparison compares the sessions of two agents or of two models. Agents and models are not assigned at random, so the
+// differences may come from different tasks.
 type Comparison struct {
 	By       string             `json:"by"` // agent or model
 	A        ComparedSide       `json:"a"`
@@ -155,8 +155,8 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure. A share uses the largest variance that values from 0 to 1
-// with this mean can have, so that equal rewards do not make an interval without width.
+// estimate returns the mean of a measure. For a share, the variance is the largest variance of values from 0 to 1, at a
+// mean that is moved towards 0.5. Sessions with equal rewards therefore do not make an interval without width.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}

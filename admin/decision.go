@@ -118,8 +118,8 @@ func cautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).Fires() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the newest event of the audit log with the measurement, and a button that undoes
-// the decision if that is possible; nil without an event.
+// newestDecision returns the newest event of the audit log with the measurement; nil without an event. If the decision
+// can be undone, a button undoes the decision.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 }
 
 // eventText returns an event of the audit log in words: the author, the action, the change of the state, and
-// the number of sessions that had measured the lesson.
+// the numbers of rewarded sessions with and without the lesson.
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)
@@ -207,8 +207,8 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}. It redirects to the page of the form, which shows the
-// result or the error as a notice.
+// actOnPage handles POST /lessons/{slug}/{action} and redirects to the page of the form, which shows the result or the
+// error as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

@@ -80,9 +80,9 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// With returns the address of this page with other values of the query, which are pairs of key and value. An
-// empty value removes its key. The address is of the first page of rows, because another order or filter
-// changes the rows of each page.
+// With returns the address of this page with other values in the query. query holds keys and values; an empty value
+// removes its key. The address leads to the first page of rows, because another order or filter changes the rows of
+// each page.
 func (f frame) With(query ...string) string {
 	q := maps.Clone(f.query)
 	q.Del("page")
@@ -110,8 +110,8 @@ func (f frame) session(id string, action ...string) string {
 	return f.Link(joinPath("/sessions/", id, action))
 }
 
-// rewarded returns the address of the rewarded sessions of a lesson in an arm, in the window of the
-// page's report. An empty slug means any lesson.
+// rewarded returns the address of the rewarded sessions of a lesson in an arm, such as injected or withheld, in the
+// window of the page's report. An empty slug means any lesson.
 func (f frame) rewarded(slug, arm string, more ...string) string {
 	query := []string{"lesson", slug, "arm", arm, "min_reward", "0"}
 	window := f.query.Get("window")
@@ -221,8 +221,9 @@ func pagerOf(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), labelled("Rows"), g.Group(children))
 }
 
-// olderPager returns the links of a list that begins with the newest entry: to its start if the page begins
-// after the position after, and to the entries after the position next.
+// olderPager returns the links of a list that begins with the newest entry. after is the position before the page; if
+// after is not empty, a link leads to the start of the list. next is the position of the last entry of the page; if
+// next is not empty, a link leads to the older entries.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerOf(
 		shown,

@@ -10,8 +10,7 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek returns the sum of the days of the last week, today included. With a shorter window, days has
-// fewer days.
+// lastWeek returns the sum of the days of the last week, today included. A report with a shorter window has fewer days.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
@@ -26,8 +25,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// week returns the address of the sessions of an arm in the last seven days, or in the window of the query
-// if that is shorter.
+// week returns the address of the sessions of an arm in the last seven days, or in the window of the query if the
+// window is shorter.
 func (f frame) week(arm string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {

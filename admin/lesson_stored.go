@@ -55,7 +55,7 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 }
 
 // tenths returns the table's rows, one for each tenth of the reward. The numbers are shares of the sessions
-// of an arm, so that arms of different sizes are comparable.
+// of an arm (injected or withheld), so that arms of different sizes are comparable.
 func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
@@ -106,8 +106,8 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// short returns the result as a sentence. Without a result it returns a link to href, which requests the
-// backtest.
+// short returns the result as a sentence. For a backtest that was not requested, short returns a link to href, which
+// requests the backtest.
 func (x *backtestView) short(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:

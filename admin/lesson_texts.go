@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText is an older text of a lesson, or its text in another presentation, with its measurements.
+// oldText is an older text of a lesson, or its text in another presentation, such as a caution, with its measurements.
 type oldText struct {
 	row     *report.Row
 	session report.LessonSession // a session with the text
@@ -25,8 +25,8 @@ type oldText struct {
 // textsShown is the number of older texts that are read from stored sessions, the latest first.
 const textsShown = 10
 
-// readOlderTexts reads the older texts from stored sessions, because the bank holds only the present text,
-// and sorts older by the time of these sessions, newest first.
+// readOlderTexts reads the older texts from stored sessions, because the bank holds only the present text.
+// readOlderTexts also sorts older by the start of these sessions, newest first.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
@@ -70,7 +70,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 }
 
-// html returns the older text, as a difference to the present text if there is one.
+// html returns the older text. If the lesson has a present text, html returns the difference between both texts.
 func (o oldText) html(f frame, present string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {

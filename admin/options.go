@@ -81,8 +81,8 @@ type Query struct {
 	Tenant      string
 	Window      time.Duration // age of the oldest closed session; 0: no limit
 	Provisional bool          // count open sessions, too
-	WhatIf      float64       // epsilon for which the report projects its intervals; 0: none
-	Explain     string        // slug whose rows are explained; empty: none
+	WhatIf      float64       // epsilon (the probability that a pick is withheld) for which the report projects its intervals; 0: none
+	Explain     string        // slug of the lesson whose rows are explained; empty: none
 	Bands       bool          // compute the effect over time, which pages draw
 }
 

@@ -17,7 +17,7 @@ import (
 // healthView is the data of the health page.
 type healthView struct{ health Health }
 
-// line is a figure in a table.
+// line is a row of a table: a name and a value.
 type line struct {
 	Name, Value, Tone string
 	Indent            string // class of a line that is a part of the line above; empty: none
@@ -28,7 +28,7 @@ func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
 	if v.health.Fault != "" {
-		problem = "The changed configuration is failingSource; the old one stays in effect: " + v.health.Fault
+		problem = "The changed configuration was rejected; the previous configuration stays in effect: " + v.health.Fault
 	}
 	return s.show(c, pageContent{Title: "health", Main: v.html, Live: true, Problem: problem})
 }

@@ -68,9 +68,9 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read sets the fields that come from the bank: the lesson, its block, its findings and its events. The slug
-// of an arm of matches by likeness has a suffix, which the slug of its lesson lacks. decided is the lesson
-// after a decision of the last seconds, or nil.
+// read sets the fields that come from the bank: the lesson, its block, its findings and its events. Matches by
+// likeness are measured as an arm of their own, whose slug is the slug of the lesson with a suffix. decided is the
+// lesson after a decision of the last seconds, or nil.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {

@@ -91,7 +91,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12 345</td>`, `<td class="text bad">one is bad</td>`}},
-		"failingSource configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"the old one stays in effect: line 3"}},
+		"rejected configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},
 	} {
 		page := onPage(t, "/health", func(_ *wordSource, o *admin.Options) {
 			o.Program.Health = func(context.Context) admin.Health {

@@ -175,8 +175,8 @@ func (x *queueItem) grounds(f frame) g.Node {
 // excerpts is the maximum number of sessions of the evidence that are read from the store for each lesson.
 const excerpts = 5
 
-// evidence returns the stored sessions of the first excerpts references of a lesson, by reference. The
-// store has no sessions that opted out. After an error of the store, the map has the sessions that were read.
+// evidence returns the stored sessions of the first references of a lesson, at most excerpts, by reference. The archive
+// returns no opted-out session. After an error of the store, the map has the sessions that were read.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.SessionItem {
 	out := map[string]*store.SessionItem{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
@@ -199,9 +199,9 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.Se
 // shownEvidence is the maximum number of references that the page lists for a lesson.
 const shownEvidence = 20
 
-// evidenceList returns the first shownEvidence references of a lesson, and the number of all supporting
-// sessions if it is larger. A reference to a stored session is a link, with the session's verdict and the
-// first words of its task.
+// evidenceList returns the first references of a lesson, at most shownEvidence, and the number of all supporting
+// sessions if more sessions support the lesson. A reference to a stored session is a link, with the session's verdict
+// and the first words of its task.
 func (x *queueItem) evidenceList(f frame) g.Node {
 	l := x.lesson
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
@@ -236,8 +236,8 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns the HTML id of a lesson in the queue. A lesson may have any name, such as main; the
-// prefix keeps its id different from the ids of the frame.
+// queueAnchor returns the HTML id of a lesson in the queue. A lesson may have any name, such as main. The prefix keeps
+// the id of the lesson different from the ids of the frame.
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns the form of one decision: a button with its keyboard shortcut.

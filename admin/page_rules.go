@@ -31,7 +31,7 @@ type rulesView struct {
 	files      []rules.SeenFile
 	registered []rules.Registered
 	rows       map[string]*report.Row // measurements by arm
-	listed     map[string]bool        // anchors that rows of the page have; html fills the map
+	listed     map[string]bool        // HTML ids of the rows of the page; html fills the map
 	prices     Prices
 	shown      map[trial.Arm]bool // registered sections that the table of a file has; html fills the map
 }

@@ -109,8 +109,8 @@ func preview(x *store.SampleItem) string {
 	return bounded(string(b), maxPreview)
 }
 
-// gist returns the start of the longest string among the members of doc, on one line. For the input of a
-// sample this string is the request, for its output the result.
+// gist returns the start of the longest string among the members of doc, on one line. In the input of a sample, the
+// longest string is the request. In the output, the longest string is the result.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {

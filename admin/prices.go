@@ -37,9 +37,9 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 	return &cost
 }
 
-// Section compares the input of sessions with and without a section of a rules file: tokens, cached share
-// and, with prices, money. The prices are the mean over the models of the picks. Section returns "" before
-// sessions of both arms have reported their tokens.
+// Section compares the input of sessions with and without a section of a rules file: tokens, cached share and, with
+// prices, money. The prices are the mean over the models of the picks, the sessions in which a random decision kept or
+// removed the section. Section returns "" before sessions of both arms have reported their tokens.
 func (p *Prices) Section(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""
@@ -91,8 +91,8 @@ func (p *Prices) flat() *price.Price {
 	return p.Models.Other
 }
 
-// withInputPrice returns p with one price of a million input tokens for all models. A text that is not a
-// price returns p unchanged.
+// withInputPrice returns p with one price of a million input tokens for all models. If text is not a price,
+// withInputPrice returns p unchanged.
 func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
 		cached := 0.0

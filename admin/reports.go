@@ -21,8 +21,8 @@ func (s *Server) Workers() []func(context.Context) error {
 }
 
 // makeCaches sets the caches of the values that pages share. A report whose computation took the time t is
-// served for 10 t, recent sessions for 20 t, a survey or a scan for 100 t, within upper bounds. Small reports
-// are therefore recent, and the computations take a small part of a core.
+// served for 10 t. Recent sessions are served for 20 t, a survey or a scan for 100 t. The code sets upper bounds. Small
+// reports are therefore recent, and the computations take a small part of a core.
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {

@@ -111,8 +111,8 @@ func (s *Server) setCosts(list []store.SessionItem) {
 	}
 }
 
-// recentKey identifies sessions that pages share for facets and comparisons. The key of a named range has no
-// bounds, because the bounds move with the clock, and each request would have another key.
+// recentKey identifies sessions that pages share for facets (counts by agent, model and other values) and comparisons.
+// The key of a named range has no bounds. Such bounds move with the clock, and each request would have another key.
 type recentKey struct {
 	Tenant, Range string
 	Zone          int       // zone of a named range, in seconds east of UTC

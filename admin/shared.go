@@ -14,7 +14,7 @@ import (
 
 // sharedCache computes slow values for all pages, such as a report of thousands of lessons. Requests for
 // the same key share one computation. A request waits for at most patience, and then gets the previous
-// value. Of all computations of a sharedCache one runs at a time, so that they take at most one core.
+// value. A sharedCache runs one computation at a time, so that its computations take at most one core.
 // While no worker runs (see run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now     func() time.Time
@@ -226,8 +226,8 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	}
 }
 
-// renewOld removes values without requests for the time unused, and starts computations of the values that
-// are in use and older than warm allows.
+// renewOld removes the values that no page requested for the time unused. Of the other values, renewOld starts the
+// computation of each value that is in use and older than warm allows.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

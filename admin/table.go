@@ -145,8 +145,7 @@ func together(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns the effect of a row over time, and the number of rewarded picks of those that a verdict
-// needs.
+// overTime returns the effect of a row over time, the number of rewarded picks, and the number that a verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -162,9 +161,9 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
-// order returns the comparison of rows for the value of the query key sort: the name of a column, after a -
-// for the reverse order. Rows with equal values, and all rows for an unknown name, are ordered by effect,
-// largest first. Rows without an effect come last.
+// order returns the comparison of rows for a value of the query key sort. The value is the name of a column; a - before
+// the name reverses the order. Rows with equal values, and all rows for an unknown name, are ordered by effect, largest
+// first. Rows without an effect come last.
 func order(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {

@@ -8,15 +8,15 @@ import (
 
 const (
 	throttleWindow = time.Minute      // period in which wrong tokens are counted
-	failuresPerIP  = 10               // wrong tokens of one address before status 429
-	failuresOfAll  = 100              // wrong tokens of all addresses before status 429
+	failuresPerIP  = 10               // wrong tokens of one address that are answered without status 429
+	failuresOfAll  = 100              // wrong tokens of all addresses that are answered without status 429
 	throttledIPs   = 1024             // addresses that are counted in a period
 	logEvery       = 10 * time.Second // minimum time between two log lines
 )
 
-// throttle counts wrong tokens, answers many of them with status 429, and limits the log lines about them.
-// A correct token always works, also during a flood of wrong tokens. The throttle is not the defence
-// against guessing: the length of the generated tokens is.
+// throttle counts wrong tokens. After many wrong tokens, the next wrong token is answered with status 429. throttle
+// also limits the log lines about wrong tokens. A correct token always works, even during a flood of wrong tokens. The
+// length of the generated tokens, and not the throttle, prevents guessing.
 type throttle struct {
 	now func() time.Time
 

@@ -14,10 +14,10 @@ import (
 // TokenFile is the name of the generated token's file in the data directory.
 const TokenFile = "admin-token"
 
-// EnsureToken returns the admin token in the data directory, or generates a token of 32 random bytes and
-// stores it in a file that only its owner can read. isNew reports a generated token. If the file cannot be
-// written, EnsureToken returns the generated token with an error, because the next start makes another
-// token. If the file cannot be read, token is empty.
+// EnsureToken returns the admin token in the data directory. If there is no token, EnsureToken generates a token of 32
+// random bytes and stores the token in a file that only the owner of the file can read. isNew reports a generated
+// token. If the file cannot be written, EnsureToken returns the generated token with an error, because the next start
+// makes another token. If the file cannot be read, token is empty.
 func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)

@@ -38,8 +38,8 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// stateOf returns the state of the row's lesson. A lesson whose planned trial has ended is used like an active
-// lesson, although its file names the trial until a person decides.
+// stateOf returns the state of the row's lesson. After the end of its planned trial, a lesson is used like an active
+// lesson, although its file has the state trial until a person decides.
 func stateOf(l *report.Row) string {
 	if l.State == string(lesson.Trial) && l.Trial == "ended" {
 		return "trial, ended"

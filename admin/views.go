@@ -43,8 +43,8 @@ const (
 	maxViewFilter = 4 << 10 // bytes of a query
 )
 
-// views reads and changes the saved views of tenants. The lock makes the check of maxViews and the write one
-// step within this process.
+// views reads and changes the saved views of tenants. The lock prevents that two requests of this process exceed
+// maxViews together.
 type views struct {
 	notes Notes
 	mu    sync.Mutex

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Each mistake of a file gets one line with its position, decoding errors and invalid values
-// together.
+// Each mistake of a file gets one fault with its position. Decoding errors and invalid values are reported together.
 func TestAllFaultsAreReportedTogether(t *testing.T) {
 	file := `listen: nowhere
 bandit:

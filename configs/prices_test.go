@@ -7,8 +7,8 @@ import (
 	"precept/internal/price"
 )
 
-// The table of a configuration has the listed models, then admin.price_input; without both keys the
-// built-in table applies, unless another currency is set.
+// The price table of a configuration has the models of the key prices, then the price admin.price_input for all other
+// models. Without both keys the built-in table applies, unless the configuration sets another currency than USD.
 func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 	const own = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
 	for name, c := range map[string]struct {

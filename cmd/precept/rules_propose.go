@@ -130,8 +130,8 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// judge applies the rules of removal to the measured sections of a file. Sections without a measurement are in the
-// result if they are units, the sections that `precept rules measure` registers by default.
+// judge applies the rules of removal to the measured sections of a file. Outer sections without a measurement are kept,
+// and are also part of the result.
 func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
 	all := rules.Split(text)
 	units := rules.Units(all)

@@ -54,8 +54,8 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 	}
 }
 
-// OpenWriter applies the given limits to the bank. SecretKinds finds secrets
-// only; PrivateKinds also finds personal data.
+// OpenWriter applies the given limits to the bank. SecretKinds finds secrets only. PrivateKinds also finds personal
+// data.
 func TestWriterAppliesLimitsAndKindsFindSecrets(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
@@ -108,7 +108,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
 				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
-					t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+					t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
 				}
 			}
 			if err := l.stopAndWait(); err != nil {

@@ -32,7 +32,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 }
 
 // If an exchange of a session is missing, an export has no words of feedback on the session, because the words may
-// be about a turn that opted out. Feedback on one turn keeps its words.
+// be about an opted-out turn. Feedback on one turn keeps its words.
 func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, "s")
 	rec := &session.Record{

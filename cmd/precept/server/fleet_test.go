@@ -33,7 +33,8 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	return keys
 }
 
-// Servers on one Redis (replicas) share the salt of the coins, the secret of tenant names, the lessons and the report.
+// Servers on one Redis (replicas) share the salt of the random decisions, the secret of tenant names, the lessons and
+// the report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newLastRequest(t)
@@ -63,7 +64,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
-		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
+		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
 		eventually(t, "the lesson in a session of each replica", func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") })
@@ -91,9 +92,9 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// A server that starts without Redis serves and reports the degraded state. It injects no lesson, because other
-// replicas may have another salt and thus other coins. The server gets the keys when Redis is available. With the copy
-// of the keys, the next start injects lessons without Redis.
+// A server that starts without Redis serves and reports the degraded state. The server injects no lesson, because other
+// replicas may have another salt, and the salt decides which sessions get a lesson. The server gets the keys (salt and
+// secret) when Redis is available. With the copy of the keys, the next start injects lessons without Redis.
 func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -191,7 +192,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
-		t.Fatalf("got findings %+v, error %v, want no error", findings, err)
+		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
 	}
 	eventually(t, "a session with the lesson", lessonInjected)
 	if err := l.stopAndWait(); err != nil {

@@ -22,11 +22,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// A trial that the automatic gate began ends by its planned evaluation, with any style of the
-// block: a lesson that helps stays, a lesson that harms is left to the chooser, and a lesson
-// without a finding is retired. A lesson that harms by the interval for all times is retired during
-// the trial. The numbers stay in each case. A running trial, and a trial that a person began, are
-// left alone.
+// The planned evaluation ends a trial that the automatic gate (distill.gate: auto) began, with each style of the
+// block. A lesson that helps becomes active. A lesson that harms stays on trial. A lesson without a finding is
+// archived. If the interval that is valid at any time shows harm, the lesson is archived before the evaluation. The
+// measurements are kept in each case. A trial with too few picks, and a trial that a person began, are not changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
@@ -71,8 +70,8 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// The verdict of a trial decides the state of the lesson. A verdict of the chooser (benched, likely harms) counts
-// as no proof.
+// The verdict of a trial decides the state of the lesson. Benched and likely harms are predictions of the model that
+// picks the lessons, and count as no proof.
 func TestVerdictOfAnEndedTrialDecidesTheState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -122,8 +121,8 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// play counts 400 rewarded sessions of the trial. Half of the sessions get the lesson; with and without are the
-// successes in each half.
+// play stores the counts of 400 rewarded sessions of the trial. Half of the sessions get the lesson; with and without
+// are the numbers of successes in each half.
 func (g *gate) play(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
@@ -211,7 +210,7 @@ func (g *gate) row(v *services) report.Row {
 	return r.Lessons[0]
 }
 
-// The distiller of a server reads all tenants at the start, once a day, and after a run that left work. Other
+// The distiller of a server reads all tenants at the start, once a day, and after a run that stopped early. Other
 // runs read only the tenants whose sessions have changed.
 func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
@@ -236,7 +235,7 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		now, names = now.Add(c.after), c.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
-			t.Errorf("%s: the next run reads the tenants %v (nil: all), want all: %v, otherwise %v", c.when, got, c.all, c.changed)
+			t.Errorf("%s: the next run reads the tenants %#v (nil: all), want %v, all: %v", c.when, got, c.changed, c.all)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the minimum time between two reads of the account (the counts of admitted requests by result) and of
-// the store's counts.
+// accountEvery is the minimum time between two reads of the account (the counts of all exchanges by result) and of the
+// store's counts.
 const accountEvery = 5 * time.Second
 
 // health computes the health page. The page reads the account and the store's counts at most once in accountEvery.
@@ -75,7 +75,8 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	return h.account, h.stored
 }
 
-// readAccount reads the account from the outbox, and sets Balanced to false if an admitted request has no result.
+// readAccount reads the account from the outbox. Balanced is false if the counts of the results do not add up to the
+// number of admitted exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}

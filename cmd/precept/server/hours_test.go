@@ -54,8 +54,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A saved configuration takes effect within two seconds, also after an hour without a change, and also if the
-// file gets an earlier text again. A configuration with a fault is reported and changes nothing.
+// A saved configuration takes effect within two seconds, even after an hour without a change. An earlier text of the
+// file takes effect, too. A configuration with a fault is reported and changes nothing.
 func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := withFile(t, source)

@@ -51,8 +51,8 @@ type library struct {
 }
 
 // history is the state of keepHistory, the worker that writes the audit log of the lessons. A caution is a lesson that
-// is shown to the model as a warning. Advice becomes a caution when the sessions with the advice have lower rewards than
-// the sessions without the advice.
+// is shown to the model as a warning. Advice becomes a caution when the sessions with the advice have lower rewards
+// than the sessions without the advice.
 type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
 	book     *lesson.Book      // active book at the last pass

@@ -48,7 +48,7 @@ func (m *lastRequest) newSessionGets(l *runningServer, agent, words, text string
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
 	if status != http.StatusOK {
-		l.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+		l.t.Fatalf("the chat request: got status %d, answer %q, want status 200", status, answer)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
-		t.Fatalf("got status %d, body %q, error %v, want no error, status 201 and State = %q", status, body, err, string(lesson.Quarantined))
+		t.Fatalf("the proposal of a lesson: got status %d, body %q, error %v, want no error, status 201 and State = %q", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "the lesson on the page of the queue", func() bool {
 		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
@@ -116,7 +116,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
 				if results, _, err := entries.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
-					t.Fatalf("got results %+v, error %v, want no error and Status = %q", results, err, ledger.Recorded)
+					t.Fatalf("Record of %s: got results %+v, error %v, want no error and Status = %q", file, results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
@@ -129,9 +129,9 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, one := range b.Lessons() {
-					if one.Title == rule {
-						return one.State
+				for _, l := range b.Lessons() {
+					if l.Title == rule {
+						return l.State
 					}
 				}
 				return ""
@@ -188,7 +188,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 }
 
 // A command without a server changes a lesson by the rules of the bank.
-func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
+func TestCommandChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))
@@ -206,7 +206,7 @@ func TestVerbChangesLessonByTheRulesOfTheBank(t *testing.T) {
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
-		t.Errorf("got lesson %+v, error %v, want no error and state %q", r.Lesson, err, lesson.Paused)
+		t.Errorf("pausing a lesson: got lesson %+v, error %v, want no error and state %q", r.Lesson, err, lesson.Paused)
 	}
 	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {

@@ -65,10 +65,10 @@ func (l *runningServer) playSession(agent, name, words, feedback string) {
 	l.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
-		l.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+		l.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
 	}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
-		l.t.Fatalf("got status %d, answer %q, want status 202", status, answer)
+		l.t.Fatalf("the feedback on %s: got status %d, answer %q, want status 202", name, status, answer)
 	}
 }
 

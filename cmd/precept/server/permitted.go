@@ -27,8 +27,8 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// permit is a view of a store that hides content that was opted out after the content was stored. Exports, the lake, the
-// distiller, backtests and scans read through a permit.
+// permit is a view of a store that hides content that was opted out after the content was stored. Exports, the lake,
+// the distiller, backtests and scans read through a permit.
 type permit struct {
 	from    sessionSource
 	optOut  func() *sample.OptOut

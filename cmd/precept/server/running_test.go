@@ -112,7 +112,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 }
 
 // After a reload that opts an agent out, no exchange of the agent is stored, and stored exchanges of the agent are
-// not exported. After the end of the opt-out the exchanges of the agent are stored and exported again.
+// not exported. After the opt-out is removed, the exchanges of the agent are stored and exported again.
 func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
 	write := withFile(t, source)
@@ -135,7 +135,7 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 	}
 	header := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
-		t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+		t.Fatalf("the chat request during the opt-out: got status %d, answer %q, want status 200", status, answer)
 	}
 	l.playSession("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "the sample of another agent", func() bool { return samples("frank") == 1 })

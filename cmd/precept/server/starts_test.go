@@ -44,7 +44,7 @@ func (b *bubbled) turn(agent, words string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
 	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
-		b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+		b.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", agent, status, answer)
 	}
 }
 

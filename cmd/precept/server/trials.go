@@ -14,8 +14,8 @@ import (
 )
 
 // trials writes one line for each coin, a random decision about a session or a pick (a selected lesson). The coin of a
-// session decides whether the session is a control session, which gets no lesson. The coin of a pick decides whether the
-// pick is injected or withheld. A control session also has one line for each matching lesson.
+// session decides whether the session is a control session, which gets no lesson. The coin of a pick decides whether
+// the pick is injected or withheld. A control session also has one line for each matching lesson.
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
