@@ -20,16 +20,16 @@ type Case struct {
 	Show        string       `json:"show,omitempty"`    // error message for people
 	Phrases     []string     `json:"phrases,omitempty"` // phrases of the error, for triggers
 	Terms       ownWords     `json:"terms,omitzero"`    // the message with the terms of the organisation
-	Names       ownWords     `json:"names,omitzero"`    // the message with terms and names
+	Names       ownWords     `json:"names,omitzero"`    // the message with the terms and the names of the organisation
 	Kinds       []string     `json:"kinds,omitempty"`   // kinds of the error
 	Sessions    int          `json:"sessions"`          // number of sessions with the failure
 	Refs        []Ref        `json:"refs,omitempty"`    // some of these sessions
 	Repaired    int          `json:"mended,omitempty"`  // sessions with a fix
-	Ended       int          `json:"ended,omitempty"`   // sessions in which the call worked later, for any reason
-	Once        int          `json:"once,omitempty"`    // sessions with one such failure
+	Ended       int          `json:"ended,omitempty"`   // sessions in which the call worked later, with or without a known fix
+	Once        int          `json:"once,omitempty"`    // sessions in which the failure occurred only once
 	MaxFailures int          `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix `json:"fixes,omitempty"`
-	Open        bool         `json:"open,omitempty"` // grown since the last proposal of its lesson
+	Open        bool         `json:"open,omitempty"` // changed since the last proposal of its lesson
 }
 
 // ownWords is the message of a failure with words of the organisation. Words that differ between sessions
@@ -91,7 +91,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // occurrence is one kind of failure, or a correction by a person, in one session.
 type occurrence struct {
 	failure   Case
-	testError seenError // error, for testing triggers; never stored
+	testError seenError // error on which the triggers of a draft are tested; never stored
 	lookup    int       // step of the lookup that showed the reason (fixCheck); 0 for none
 }
 
@@ -107,7 +107,8 @@ func (r *reading) newOccurrence(c Case, seen seenError) *occurrence {
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked, once.
+// addFix adds a fix that worked. A fix that the occurrence already has is not added again; if it failed
+// before, it now counts as a fix that worked.
 func (m *occurrence) addFix(f Fix) {
 	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
@@ -118,14 +119,14 @@ func (m *occurrence) addFix(f Fix) {
 	}
 }
 
-// addFailedFix adds a fix that did not end the failure, once.
+// addFailedFix adds a fix that did not end the failure, unless the occurrence already has the fix.
 func (m *occurrence) addFailedFix(f Fix) {
 	if !slices.ContainsFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
 		m.failure.Fixes = append(m.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
 	}
 }
 
-// addRedoneEdit adds whether the session followed the advice on a refused edit, and whether the next edit worked.
+// addRedoneEdit records whether the session followed the advice on a refused edit, and whether the next edit worked.
 func (m *occurrence) addRedoneEdit(r *reading, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
@@ -299,7 +300,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words of the call. An error that repeats them has private words.
+// callWords returns the words that the call sent. These words are private in an error that repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.values()
@@ -307,8 +308,8 @@ func (s *step) callWords() map[string]bool {
 	return valueWords(&s.args)
 }
 
-// isToolName reports whether an API permits the tool name. Other names would become text in a
-// lesson.
+// isToolName reports whether an API permits the tool name. Any other name could bring arbitrary text into
+// a lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }

@@ -24,7 +24,7 @@ type ClientOptions struct {
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
 
-// client asks an OpenAI-compatible API for JSON of a schema.
+// client asks an OpenAI-compatible API for JSON that conforms to a schema.
 type client struct {
 	o             ClientOptions
 	noFormat      atomic.Bool // the server refuses response_format: the prompt contains the schema
@@ -65,13 +65,13 @@ func (e *errStatus) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
 
-// ofSession reports whether the server refuses the content of the session.
-func (e *errStatus) ofSession() bool {
+// refusesSession reports whether the server refuses the content of the session.
+func (e *errStatus) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").within(strings.ToLower(e.body))
 }
 
-// call sends requests until an answer decodes into out, or further attempts are pointless. used is the usage of
-// all requests.
+// call sends requests until an answer decodes into out, or further attempts are pointless. used is the sum of
+// the tokens of all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -103,7 +103,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		switch {
 		case ctx.Err() != nil:
 			return used, ctx.Err()
-		case errors.As(err, &status) && status.ofSession():
+		case errors.As(err, &status) && status.refusesSession():
 			return used, fmt.Errorf("%w: %w", errSetAside, err)
 		case errors.As(err, &status) && status.refusesRequest() && !noCache && strings.Contains(status.body, "cache_control"):
 			noCache, pause = true, 0
@@ -181,7 +181,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	if err != nil {
 		return "", Usage{}, fmt.Errorf("ask the judge: %w", err)
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close() //nolint:errcheck // the body is only read
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	if err != nil {
 		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
@@ -247,7 +247,7 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// decode decodes the JSON object of an answer, also within a fence or within prose.
+// decode decodes the JSON object in an answer. A code fence or prose may surround the object.
 func decode(text string, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

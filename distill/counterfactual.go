@@ -41,8 +41,8 @@ const (
 	maxCompared   = 500 // larger counts are scaled down
 )
 
-// isIneffective reports whether the sessions without the advice ended the failure as often as the sessions
-// with the advice, as far as the counts show.
+// isIneffective reports whether the counts do not show that sessions with the advice end the failure more often
+// than sessions without the advice. Too few sessions without the advice give false.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
@@ -148,7 +148,8 @@ const (
 const fixRedone = "redone"
 
 // redoneEdit reads the next edit of the same file after the refused edit i. followed reports whether the session
-// followed the advice before or with this edit, worked whether the edit worked. ok is false without a next edit.
+// followed the advice before or with this edit. worked reports whether this edit worked. ok is false if there is
+// no such edit.
 func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &r.steps[i]
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {

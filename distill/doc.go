@@ -1,6 +1,6 @@
-// Package distill makes candidate lessons from past sessions: a judge (rules, or a model behind an
-// OpenAI-compatible API) reads a session and proposes lessons, duplicates are merged, and the rest
-// goes to the bank, which checks and gates the lessons.
+// Package distill makes candidate lessons from past sessions. A judge reads each session and proposes
+// lessons; the judge is a set of rules, or a model behind an OpenAI-compatible API. The distiller merges
+// duplicates and proposes the remaining lessons to the bank, which checks them.
 //
 // The path of a session: Distiller.Once (runner.go) walks over the sessions of each tenant and stores
 // a mark, a note about each session that was read (work.go). With rules, a session becomes steps, which

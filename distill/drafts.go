@@ -25,7 +25,7 @@ type Draft struct {
 	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
 	SameAs         string   `json:"same_as,omitempty"`     // existing lesson that a judge named in place of a new lesson
 
-	Comparison *Comparison `json:"comparison,omitempty"` // sessions with and without the advice; nil for a judge's draft
+	Comparison *Comparison `json:"comparison,omitempty"` // success of the sessions that did and did not do what the lesson advises; nil for a judge's draft
 
 	State  string `json:"state,omitempty"`  // result of the proposal
 	Reason string `json:"reason,omitempty"` // reason of a refusal
@@ -175,7 +175,7 @@ func circumventsError(errorText string, h *CountedFix) bool {
 	return false
 }
 
-// permanent reports whether the text of the error indicates that a retry will fail.
+// permanent reports whether the text of the error says that a retry will fail, too.
 func (c *Case) permanent() bool { return wordList("permanent").within(strings.ToLower(c.Show)) }
 
 // shareNameWord reports whether the names of two tools have a word in common.
@@ -186,7 +186,7 @@ func shareNameWord(a, b string) bool {
 
 // knownDraft returns the draft for a failure with a known remedy. ok is false if the case is too rare
 // or has no known remedy.
-func knownDraft(c *Case) (Draft, bool) {
+func knownDraft(c *Case) (d Draft, ok bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
 	}
@@ -194,7 +194,7 @@ func knownDraft(c *Case) (Draft, bool) {
 	if k == nil {
 		return Draft{}, false
 	}
-	d := Draft{
+	d = Draft{
 		Comparison: c.knownComparison(k),
 		Slug:       k.Slug, Title: k.Title, Applies: "A tool call fails with “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
 		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning

@@ -16,8 +16,8 @@ type stableMessage struct {
 	words  int    // number of words in phrase
 }
 
-// message returns the stable part of a failed result. public are further public words (of the tool
-// and its parameters), own are words that the call sent.
+// message returns the stable part of a failed result. public holds further public words, those of the tool and
+// its parameters. own holds the words that the call sent.
 func message(text string, public, own map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &scanner{public: public, own: own})
 }
@@ -225,7 +225,7 @@ const (
 	name                    // the name of a kind of error
 )
 
-// classifyWord returns the kind of a word in a message. public has words that are not private.
+// classifyWord returns the kind of a word in a message. public holds words that are never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
@@ -302,8 +302,8 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns the words of a call's short values, also the values as one word: a word of an error that
-// repeats one of them is private to the session.
+// valueWords returns the short values of a call and the words of these values. A word of an error that repeats
+// one of them is private to the session.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.values()
@@ -325,8 +325,8 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the tool's own words in a call: the name, the parameters, and the parts of
-// both.
+// publicWords returns the tool's own words in a call: the names of the tool and of its parameters, and the
+// words of these names.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -150,8 +150,8 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// isRequested reports whether a person requested the command in place of the command before ("please
-// use make test"): both have the same first argument.
+// isRequested reports whether a person asked for the command in place of the command before, as in "please
+// use make test". Both commands must have the same first argument.
 func (c *command) isRequested(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -160,8 +160,8 @@ func (c *command) isRequested(before *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// namedIn returns the option that the words name, if the command has the option and the previous
-// command did not.
+// namedIn returns the first option that the words name and that the previous command did not have; "" for
+// none.
 func (c *command) namedIn(words []string, before *command) string {
 	had, _ := before.flags()
 	has, _ := c.flags()
@@ -178,15 +178,15 @@ func (c *command) namedIn(words []string, before *command) string {
 	return named
 }
 
-// takesValue reports whether the option is followed by a word that the previous command did not have: a value,
-// which is private, and without which the option makes no sense.
+// takesValue reports whether a word that the previous command did not have follows the option. Such a word is a
+// value of the option. The value is private, and the option makes no sense without it.
 func (c *command) takesValue(flag string, before *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
-// option returns an option as given, with its value if the value is a number or a truth value,
-// which are not private.
+// option returns an option as given. The value of the option is included if the value is a number or a truth
+// value, which are not private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -196,7 +196,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns the command of a step if a lesson may name the command.
+// command returns the command of a step; nil if a lesson may not name the command.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -216,7 +216,8 @@ func triggersOf(c *command) []string {
 }
 
 // wordsOf returns the phrases in a task that announce the use of a command with an option. The name of the
-// program alone occurs in too many tasks, so the subcommand is used if a person named it.
+// program alone occurs in too many tasks. The subcommand alone is a phrase only if a person named the
+// subcommand.
 func (r *reading) wordsOf(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

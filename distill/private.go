@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope selects the words that are not public and that a lesson may have.
+// wordScope says which words a lesson may contain in addition to public words.
 type wordScope uint8
 
 const (
@@ -124,9 +124,9 @@ func isNameShaped(word string) bool {
 }
 
 // personsIn returns the words of a text, in lower case, that name persons: given names, the words after
-// them, and unknown words with a capital after words such as "ask" or "assigned to". strict also takes login
-// names, the words after "by" and "of", two unknown words with capitals, and unknown words after
-// "password": in the error of a tool, a doubtful word is left out at no cost.
+// them, and unknown words with a capital after words such as "ask" or "assigned to". With strict, personsIn
+// also returns login names, the words after "by" and "of", two unknown words with capitals, and unknown words
+// after "password". strict is for the error of a tool, which can lose a doubtful word at no cost.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))
@@ -136,7 +136,7 @@ func personsIn(text string, strict bool) map[string]bool {
 		low := strings.ToLower(word)
 		isPerson := wordList("given names")[low] && (strict || isNameShaped(word))
 		if !isPerson && len(word) > 1 && !isKnownWord(low) && !strings.ContainsAny(word, "/=$%") {
-			isPerson = afterName && isNameShaped(word) || words.leadsToPerson(i) || strict && words.mayBePerson(i)
+			isPerson = afterName && isNameShaped(word) || words.followsPersonCue(i) || strict && words.mayBePerson(i)
 		}
 		if isPerson {
 			out[low] = true
@@ -176,8 +176,8 @@ func (w rawWords) before(i int) (last, earlier string) {
 	return last, earlier
 }
 
-// leadsToPerson reports whether a word with a capital is after "ask", "customer" or "assigned to".
-func (w rawWords) leadsToPerson(i int) bool {
+// followsPersonCue reports whether a word with a capital follows "ask", "customer" or "assigned to".
+func (w rawWords) followsPersonCue(i int) bool {
 	last, earlier := w.before(i)
 	next := w.plain(i + 1)
 	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title with capitals: Ask Reviewers Before Merging

@@ -82,7 +82,8 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// repeatedCall returns the fix by which the call of step i worked unchanged in step j: a call between both.
+// repeatedCall returns the fix if the call of step i worked unchanged in step j. The fix is another call
+// between the two steps.
 func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -101,7 +102,7 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
 }
 
-// changedCall returns the fix by which the call t, which worked, differs from the failed call s of the same tool.
+// changedCall returns the change after which call t worked and without which call s of the same tool failed.
 func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -149,8 +150,8 @@ func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// offersPart reports whether an error contains the one new value of a list or an object, which the refused call did
-// not have.
+// offersPart reports whether to, a list or an object, has exactly one value that from lacks, and the error
+// contains this value.
 func offersPart(errorText string, from, to any) bool {
 	old := arguments{object: map[string]any{"": from}}
 	had := strings.ToLower(strings.Join(old.values(), "\n"))
@@ -170,7 +171,7 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// changedParameter returns the fix by the change of one parameter.
+// changedParameter returns the fix that consists of the change of one parameter.
 func (r *reading) changedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
@@ -226,7 +227,8 @@ func withoutEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookedUp returns the fix by a lookup, if the result of a lookup contains the value or every new part of the value.
+// lookedUp returns a fix of the kind fixLookup if the result of a lookup contains the value, or every new part of
+// the value.
 func (r *reading) lookedUp(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// work is the state of distilling one tenant: earlier notes, and changes.
+// work is the state of distilling one tenant: the notes of earlier walks, and their changes.
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
@@ -33,19 +33,19 @@ type work struct {
 	traffic       []captured // captured sessions, for testing the triggers of a model
 }
 
-// judging is the state of the questions to the judge.
+// judging is the state of the questions to the judge, a model that proposes lessons.
 type judging struct {
 	asked     []*question
 	errors    int   // consecutive errors of the judge
 	lastError error // most recent error of the judge
 }
 
-// mark is the note about a session that one kind of judge has read.
+// mark is the note that one kind of judge stores about a session that it has read.
 type mark struct {
 	Hash     string    `json:"hash"`
 	Seen     int64     `json:"seen"`            // time of the newest request in microseconds
-	Cases    []string  `json:"cases,omitempty"` // short keys of the additions to cases and lessons (addOnce)
-	Opinions Opinions  `json:"said,omitempty"`  // about the lessons of the session
+	Cases    []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
+	Opinions Opinions  `json:"said,omitempty"`  // opinions of the judge about the lessons of the session
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }
 
@@ -187,8 +187,8 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// addToCase adds an occurrence in a session to its case. A continued session counts once, and each of its fixes
-// counts once.
+// addToCase adds an occurrence in a session to its case. The session and each of its fixes count once, also if the
+// session continues and is read again.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -230,7 +230,8 @@ func (w *work) addToCase(c *Case, m *mark) {
 // maxAdded is the maximum number of additions of one session to cases and lessons.
 const maxAdded = 128
 
-// addOnce reports whether an addition of the session is new, and records the addition.
+// addOnce reports whether the session adds key for the first time, and records key. A full list records nothing
+// more, and addOnce returns false.
 func (m *mark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
@@ -244,7 +245,7 @@ func (m *mark) addOnce(key string) bool {
 // store.
 const maxCases = 5000
 
-// flush writes the notes and renews the claim.
+// flush writes the notes and renews the claim, the lease by which only one distiller reads a tenant.
 func (w *work) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}

@@ -31,7 +31,7 @@ type Book struct {
 	scratch  *sync.Pool        // pool of *scratch: a match without the pool allocates 40 KB
 	overlaps func() overlaps   // computed at the first use
 	texts    *sync.Map         // *Text by *Lesson, rendered at the first use
-	like     *likeIndex        // nil: lessons match exactly only
+	like     *likeIndex        // for matches by likeness, the resemblance of words; nil: only exact matches
 }
 
 // compiled is the matcher's form of a lesson.
@@ -60,7 +60,7 @@ const (
 	roleVeto                // searched in both; a match prevents the lesson from firing
 )
 
-// NewBook compiles lessons. Expired, superseded and inactive lessons are listed and never match. Of
+// NewBook compiles lessons. Expired, superseded and inactive lessons are kept and never match. Of
 // two lessons with one slug, the first by path is kept. The book owns the lessons.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
@@ -75,8 +75,8 @@ func (b *Book) With(lessons []*Lesson) *Book {
 	return next
 }
 
-// And returns an uncompiled book with one more lesson, for checks only. The new book reuses the index of the
-// triggers, which is the expensive part of a check.
+// And returns an uncompiled book with one more lesson, for checks only. The new book reuses the index of
+// triggers of b, because the index is the expensive part of a check.
 func (b *Book) And(l *Lesson) *Book {
 	next := b.With(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
@@ -144,7 +144,7 @@ func (b *Book) compile() {
 // match nothing, and have no automaton.
 func (b *Book) Prepare() { b.machine() }
 
-// addPhrases records the owner of the phrases.
+// addPhrases adds phrases with their owner.
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o owner) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)

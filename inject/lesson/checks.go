@@ -55,15 +55,15 @@ const (
 	codeCautionAdvice Code = "caution_advice"
 )
 
-// Checks judges lessons before their activation. The zero value works without the hooks.
+// Checks checks lessons before their activation. The zero value is ready for use.
 //
-// A lesson without Approval.Source was written by a person: an unresolvable reference or a broad
-// trigger is a warning there, and an error otherwise.
+// An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
+// Approval.Source, and an error in a lesson that a program wrote.
 type Checks struct {
 	Now      time.Time                           // for expiry; zero: not checked
 	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil: not checked
 	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil: not checked
-	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
+	Backtest func(*Lesson) (fired, sessions int) // counts the captured sessions, and those in which the lesson would fire; nil: not checked
 }
 
 // Limits of the findings about captured sessions.
@@ -89,7 +89,7 @@ func (c Checks) Book(b *Book) []Finding {
 	return out
 }
 
-// Lesson checks a lesson that is to join a book, or to replace the lesson with its path.
+// Lesson checks a lesson that will be added to a book, or will replace the lesson with the same path.
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {

@@ -22,7 +22,7 @@ const (
 	maxFiles    = 50_000
 )
 
-// companions is the folder of the companion files of lessons: background for people, not lessons.
+// companions is the folder of companion files, which give people the background of lessons.
 const companions = "knowledge/lessons"
 
 var (
@@ -31,15 +31,15 @@ var (
 )
 
 // Load reads a directory of lessons: each *.md file, with subfolders as categories, except names
-// with a leading dot or underscore. An unusable file is a problem; the error concerns the
-// directory. A missing directory is an empty book.
+// with a leading dot or underscore. Each unusable file gives a Problem; the error reports an unusable
+// directory. A missing directory gives an empty book.
 func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-// ReadDir reads the texts of a bank directory by name (relative, with slashes), without parsing
-// them. Unreadable and oversized files are problems; a missing directory has no texts. version
-// changes with the files.
+// ReadDir reads the texts of a bank directory without parsing the texts. A name is a relative path with
+// slashes. Each unreadable or oversized file gives a Problem. A missing directory has no texts. version
+// changes whenever the files change.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
 	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
@@ -126,8 +126,8 @@ func (l *listing) addUnreadable(name string, err error) {
 	hashString(l.digest, p.Error())
 }
 
-// file adds a lesson to the listing. The change time counts because cp -p and some network mounts bring back an
-// old modification time.
+// file adds a lesson to the listing. The digest includes the change time, because cp -p and some network mounts
+// preserve an old modification time.
 func (l *listing) file(name string, info fs.FileInfo) {
 	l.files++
 	l.row = strconv.AppendQuote(l.row[:0], name)
@@ -142,8 +142,8 @@ func (l *listing) file(name string, info fs.FileInfo) {
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists the lessons of a folder and its subfolders, following links as a Kubernetes volume
-// requires. above holds the parent folders: a link to one of them is skipped. The error concerns
-// the folder itself.
+// requires. above holds the parent folders: a link to one of them is skipped. The error reports that the
+// folder itself cannot be listed.
 func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {

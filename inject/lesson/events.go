@@ -16,11 +16,11 @@ import (
 // reports changes. The walk after slowPoll polls finds what the kernel did not report.
 const slowPoll = 30
 
-// errNoEvents is the reason for polling a directory on a file system that other machines write, or
-// that reports no changes.
+// errNoEvents is the reason for polling if the kernel does not report the changes of a file system, such as
+// a network mount that other machines write.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events reports whether a directory may have changed since the last walk. Walking a directory of
+// events receives the kernel's reports of changes, and decides when the watcher has to walk its directory. Walking a directory of
 // 10,000 lessons each second takes 5 % of a core; waiting for the kernel's events takes nothing.
 //
 // With the zero value, the directory is walked at each poll.
@@ -52,7 +52,7 @@ func (e *events) open() error {
 // close ends the kernel's events; from then on the directory is walked at each poll.
 func (e *events) close() {
 	if e.kernel != nil {
-		_ = e.kernel.Close() // has no error to act on
+		_ = e.kernel.Close() // an error of Close has no remedy
 	}
 	*e = events{}
 }
@@ -65,8 +65,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record notes an event. A folder that is removed or renamed loses its watch: the name may belong to
-// another folder at the next walk.
+// record records an event. record removes the watch of a folder that was removed or renamed, because the name
+// may belong to another folder at the next walk.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -121,7 +121,7 @@ func (e *events) follow(l *listing) error {
 			return fmt.Errorf("%s: %w", folder, errNoEvents)
 		}
 		switch err := e.kernel.Add(folder); {
-		case errors.Is(err, fs.ErrNotExist): // gone since the walk
+		case errors.Is(err, fs.ErrNotExist): // removed since the walk
 		case err != nil:
 			return explainEvents(err)
 		default:
@@ -139,7 +139,7 @@ func (e *events) unwatch(folder string) {
 	delete(e.folders, folder)
 }
 
-// moved reports whether the path leads elsewhere than at the last walk, or to a file that changed.
+// moved reports whether the path now leads to another file or folder than at the last walk, or to a changed file.
 func (r root) moved() bool {
 	now, err := os.Stat(r.path)
 	if exists, existed := err == nil, r.info != nil; !exists || !existed {

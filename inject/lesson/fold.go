@@ -73,7 +73,7 @@ func compatible(s string) string {
 	if ascii(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would turn each into two runes
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC turns each of these signs into two runes
 }
 
 // ascii reports whether s is ASCII.
@@ -93,9 +93,9 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in the form for comparison: case folded, typographic characters as ASCII,
-// white space as a single blank and none at the start, invisible runes dropped. Blanks next to Chinese
-// and Japanese characters are dropped, because blanks and line feeds have no meaning there.
+// appendFolded appends a rune in the form for comparison. Letters are case folded, and typographic characters
+// become ASCII. White space becomes a single blank, except at the start. Invisible runes are dropped, and so
+// are blanks next to Chinese and Japanese characters, where blanks and line feeds have no meaning.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -134,7 +134,7 @@ func endsUnspaced(text []byte) bool {
 type runeKind uint8
 
 const (
-	signKind runeKind = iota // neither letter nor digit
+	signKind runeKind = iota // no part of a word
 	wordKind                 // letter, digit, mark or underscore: part of a word
 	loneKind                 // letter of a script without spaces: a word by itself
 )
@@ -147,7 +147,7 @@ func kindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
-	case r >= 0x1100 && r < 0x1200: // part of a Korean syllable, alone: a sound such as ㅋㅋ or ㅠㅠ
+	case r >= 0x1100 && r < 0x1200: // a single part of a Korean syllable, which writes a sound such as ㅋㅋ or ㅠㅠ
 		return signKind
 	case r >= firstLone && (unspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
@@ -176,8 +176,8 @@ func boundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// invisible reports whether a rune is not drawn, so that a word with the rune looks like the word
-// without it.
+// invisible reports whether a rune is not drawn. A word with an invisible rune looks like the word without the
+// rune.
 func invisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs

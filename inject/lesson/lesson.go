@@ -12,12 +12,12 @@ type State string
 
 // The states.
 const (
-	Candidate   State = "candidate"
-	Quarantined State = "quarantined"
-	Trial       State = "trial"
+	Candidate   State = "candidate"   // not finished, and inactive
+	Quarantined State = "quarantined" // waits for the approval of a person
+	Trial       State = "trial"       // shown in a measured trial
 	Active      State = "active"
-	Caution     State = "caution"
-	Benched     State = "benched"
+	Caution     State = "caution" // shown as an approach to avoid
+	Benched     State = "benched" // expected to do harm, and rarely shown
 	Paused      State = "paused"
 	Superseded  State = "superseded"
 	Expired     State = "expired"
@@ -52,11 +52,11 @@ type Trigger struct {
 	Description string
 	Tags        []string
 	Targets     []Target
-	// trigger.metadata.precept:
+	// The fields of trigger.metadata.precept follow.
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // kinds of detect.Kinds
 	RequestKinds                                        []string // kinds of request.Kinds
-	Like                                                bool     // matches by likeness as well
+	Like                                                bool     // also matches by likeness, the resemblance of words
 }
 
 // Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
@@ -64,7 +64,7 @@ func (t *Trigger) Empty() bool {
 	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0 && len(t.RequestKinds) == 0
 }
 
-// Evidence is one AIP-11 reference.
+// Evidence is one reference that supports a lesson, as in AIP-11, the specification of the file format.
 type Evidence struct{ Kind, Ref, Note string }
 
 // Approval is the part of metadata.precept about the approval of a state. An approval is bound to a
@@ -73,7 +73,7 @@ type Approval struct {
 	ContentHash string    // hash of the approved text, empty if the file has none
 	By          string    // approver
 	At          time.Time // time of the approval; zero if unknown
-	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
+	Source      string    // where the lesson came from: "distill", "api", "writ" (a /lesson command), ...; "" for a person's file
 }
 
 // Scope restricts a program's lesson to one tenant, or to one agent of the tenant. An empty field
@@ -101,7 +101,7 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // true number of supporting sessions, of which Evidence names some; 0: Evidence is all
+	EvidenceCount              int // number of all supporting sessions; 0: Evidence names all of them
 	Confidence                 float64
 	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
 	Supersedes                 []string
@@ -129,12 +129,12 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// Support returns the number of sessions and other sources that support the lesson. Evidence is a
-// bounded list of them.
+// Support returns the number of sessions and other sources that support the lesson. The list Evidence is
+// bounded, and may name only some of them.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
 // InForce reports whether the lesson is active at now: the state fires and the lesson has not
-// expired. Supersession is known to the book only (Book.StateAt).
+// expired. Only the book knows whether another lesson supersedes the lesson (Book.StateAt).
 func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
 // Arm returns the first 12 hex digits of the content hash: an edited lesson is a new arm of the

@@ -10,8 +10,8 @@ import (
 	"precept/inject/request"
 )
 
-// Weights and limits of a score, chosen by measurements on testdata/likeness.tsv. A score compares a lesson
-// with a window, which is a sentence or a line of a text.
+// Weights and limits of a score, chosen by measurements on testdata/likeness.tsv. A score measures the
+// likeness, the resemblance in words, of a lesson and a window, which is a sentence or a line of a text.
 const (
 	titleWeight       = 0.85
 	descriptionWeight = 0.75
@@ -60,12 +60,12 @@ type likePart struct {
 	mass   float32       // sum of the weights of the stems
 }
 
-// likeTerm is a stem of the lessons.
+// likeTerm is a stem that occurs in the lessons.
 type likeTerm struct {
 	number int32
 	weight float32
 	parts  []int32 // parts with the stem
-	heads  []int32 // lessons that are about this stem
+	heads  []int32 // lessons whose main topic is this stem
 }
 
 // likeIndex finds the lessons that resemble a window: the lessons that share stems with the window. A
@@ -217,8 +217,8 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 	return out
 }
 
-// compares reports whether the words of a text are compared with a lesson. An error with a kind finds
-// the lessons of its kind, and says little about the lessons of other kinds.
+// compares reports whether the words of a text are compared with a lesson. An error with a kind is compared
+// only with lessons without error kinds: the kind itself finds the other lessons.
 func (x *likeIndex) compares(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }

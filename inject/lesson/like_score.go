@@ -6,24 +6,25 @@ import (
 	"slices"
 )
 
-// likeWork limits the comparison of one turn, in visits of parts and bytes of text: a few milliseconds.
+// likeWork limits the work of comparing the texts of one turn with the lessons. The unit is a visited part of a
+// lesson or a byte of text; the limit takes a few milliseconds.
 const likeWork = 1 << 17
 
-// likeTally counts the stems that a window shares with a part.
+// likeTally counts the stems that a window (a sentence or a line) shares with a part of a lesson.
 type likeTally struct {
 	mass   float32 // weights of the shared stems
 	shared uint8   // number of the stems of the window that the part shares
 	phrase bool    // whether a phrase of several words is related to a stem of the part
-	by     uint64  // set of the stems of the window that count, a bit each
+	by     uint64  // bit set of the stems of the window that were added to the tally
 }
 
 // likeScratch is the memory of one comparison.
 type likeScratch struct {
 	left    int         // remaining part of likeWork
 	tallies []likeTally // by part
-	counted []bool      // terms that are counted or in the window
+	counted []bool      // by term: the term is in the window, or was already added
 	terms   []int32     // counted terms
-	cover   []float32   // best covered share, by lesson
+	cover   []float32   // by lesson, the largest share of a part that the window covers
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	out     []likeScore
@@ -41,8 +42,8 @@ type likeScore struct {
 	from   source
 }
 
-// score returns the likeness of a window, by its distinct stems, and each lesson that shares enough
-// stems. The result is valid until the next call with this scratch.
+// score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson
+// that shares enough stems. The result is valid until the next call with this scratch.
 func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
 	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
 	window := x.creditStems(s, stems, from)
@@ -68,7 +69,8 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	return s.out
 }
 
-// lessonsSharing yields the lessons that share stems with the words of a window, with the weights of the shared stems.
+// lessonsSharing yields each lesson that shares stems with the words of a window, and the sum of the weights of the
+// shared stems.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -85,8 +87,9 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds the weights of the stems that a window shares with the parts, and returns the sum of the
-// weights of the window. A stem without an equal stem in a part counts for a related stem.
+// creditStems adds, to the tally of each part, the weights of the stems that a window shares with the part. A stem
+// without an equal stem in a part counts for a related stem. creditStems returns the sum of the weights of all
+// stems of the window.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (window float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || !isShape(stem)) {
@@ -149,7 +152,7 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit describes the stem of a window for which credit adds the weight of a term.
+// likeCredit describes the stem of a window that equals a term or is related to the term.
 type likeCredit struct {
 	from   source
 	stem   int     // number of the stem in the window
@@ -158,8 +161,9 @@ type likeCredit struct {
 	phrase bool    // whether the stem is a phrase of several words
 }
 
-// credit adds the weight of a term to the parts with the term. A part with all stems of a lesson counts each
-// stem of the window once. Another part counts each term once, and only one term for a related stem.
+// credit adds the weight of a term to the tallies of the parts with the term. A part with all stems of a lesson
+// counts each stem of the window once. Any other part counts each term once, and only one term for a related
+// stem.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.left -= len(t.parts); s.left < 0 {
 		return
@@ -192,8 +196,8 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 }
 
-// suffices reports whether the shared stems carry enough information: at least two stems, the stem that
-// the lesson is about, or a phrase of several words that is related to a stem of the lesson.
+// suffices reports whether the shared stems carry enough information. The window must share two stems, the
+// main topic of the lesson, or a phrase of several words that is related to a stem of the lesson.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from source) bool {
 	switch bounds := &boundsOf[from]; {
 	case all.phrase:

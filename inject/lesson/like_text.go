@@ -10,7 +10,7 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the text that is compared by likeness, per text.
+// Limits of one text that is compared with lessons by likeness, the resemblance of words.
 const (
 	maxLikeText    = 16 << 10 // bytes: half from the start, half from the end
 	maxLikeWindows = 256
@@ -78,8 +78,8 @@ func stemsOf(text string) []string {
 	return out
 }
 
-// wordStems yields the meaningful words of a text with their stems, and the phrases and shapes of
-// related.txt. The name of a file is one word.
+// wordStems yields the meaningful words of a text with their stems. It also yields the phrases and shapes of
+// related.txt; a shape is the form of a word, such as a version. The name of a file is one word.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -160,8 +160,8 @@ func fileName(field string) string {
 // and encoded data.
 const maxStemmed = 32
 
-// likeStem returns the stem of a word, mapped to the representative of its synonyms; empty for stop
-// words, numbers and single letters.
+// likeStem returns the stem of a word, or the representative of the synonyms of the stem. The result is empty for
+// stop words, numbers and single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmed {
@@ -248,7 +248,7 @@ func stemPlural(w string) string {
 	return w
 }
 
-// stemEnd makes the ends of stems equal: a doubled consonant, a silent e, y and i.
+// stemEnd makes the ends of related stems equal: it drops a doubled consonant and a silent e, and replaces y by i.
 func stemEnd(w string) string {
 	n := len(w)
 	if n > 3 && w[n-1] == w[n-2] && !strings.ContainsRune("aeiouls", rune(w[n-1])) {

@@ -10,10 +10,11 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the captured traffic that likeness learns from.
+// Limits of the captured traffic for likeness. Likeness is the match of a lesson by the resemblance of words,
+// without an exact phrase; captured sessions show how frequent each word is.
 const (
-	// LikeSessions is the number of captured sessions below which likeness is off: the words of fewer
-	// sessions say too little about the frequency of words.
+	// LikeSessions is the least number of captured sessions with which likeness is on. Fewer sessions say too
+	// little about the frequency of words.
 	LikeSessions = 200
 	// MaxLikeSessions is the number of the newest sessions that are read.
 	MaxLikeSessions = 2000
@@ -22,21 +23,22 @@ const (
 	maxTextWindows    = 64 // windows of one text
 )
 
-// Traffic holds the words of captured sessions: the frequency of stems, and the windows from which
-// thresholds are computed. A Traffic is not safe for concurrent writing; the readers share it.
+// Traffic holds the words of captured sessions: the frequency of stems, and the windows (sentences and
+// lines) from which the thresholds of lessons are computed. Concurrent readers may share a Traffic that no
+// goroutine changes.
 type Traffic struct {
 	sessions int
-	total    int                                // windows, repeated windows included
-	found    map[string]int                     // sessions by stem
-	kinds    map[detect.Kind]int                // sessions by kind of error
-	requests map[request.Kind]int               // sessions by kind of request
+	total    int                                // number of windows, with repeated windows
+	found    map[string]int                     // number of sessions by stem
+	kinds    map[detect.Kind]int                // number of sessions by kind of error
+	requests map[request.Kind]int               // number of sessions by kind of request
 	windows  [sources]map[string]*trafficWindow // by their stems, joined by blanks
 }
 
 // trafficWindow is a captured window.
 type trafficWindow struct {
-	text   string // of the first of the windows with equal stems
-	number int    // windows with equal stems
+	text   string // text of the first window with these stems
+	number int    // number of windows with these stems
 }
 
 // NewTraffic returns an empty Traffic.
@@ -55,7 +57,7 @@ func (t *Traffic) Sessions() int {
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.total }
 
-// Sentences returns at most n of the captured sentences of users, spread over all.
+// Sentences returns at most n captured sentences of users, at equal distances in the sorted list of all.
 func (t *Traffic) Sentences(n int) []string {
 	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
 	var out []string
@@ -68,7 +70,7 @@ func (t *Traffic) Sentences(n int) []string {
 // Enough reports whether the traffic suffices for likeness.
 func (t *Traffic) Enough() bool { return t != nil && t.sessions >= LikeSessions }
 
-// Add adds the matcher's input of one session. Sessions beyond MaxLikeSessions are ignored.
+// Add adds one session, given as the queries of its turns. Sessions beyond MaxLikeSessions are ignored.
 func (t *Traffic) Add(queries []Query) {
 	if t.sessions == MaxLikeSessions {
 		return
@@ -118,11 +120,11 @@ func (t *Traffic) Add(queries []Query) {
 type likeText struct {
 	text, callID string
 	from         source
-	kinds        []detect.Kind // of an error, the most specific first; nil: no kind, or a kind that says little
+	kinds        []detect.Kind // kinds of an error, the most specific first; nil: no kind, or only a general kind
 }
 
-// windows yields the windows of a text that can need a lesson: a tag of a harness alone, and a
-// prohibition in the words of a user, need none.
+// windows yields the windows of a text that may call for a lesson. A single markup tag does not, nor does a
+// prohibition in the words of a user.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -164,10 +166,10 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((n + 1) / (found + 1)))
 }
 
-// thresholds returns for each lesson of the index the lowest score that at most the share rate of the
-// windows reaches. A window that matches the lesson exactly does not count: a lesson with many exact
-// matches would otherwise have a threshold above all similar windows. exact yields the lessons that
-// match a window exactly.
+// thresholds returns a threshold for each lesson of the index: the lowest score that at most a share of rate
+// of all windows reaches. A window that matches the lesson exactly does not count, because a lesson with
+// many exact matches would otherwise have a threshold above all similar windows. exact returns the lessons
+// that match a window exactly.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string, from source) []int32) []float32 {
 	limit := int(rate * float64(t.total))
 	best := make([][]scored, len(x.lessons))
@@ -201,7 +203,7 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string,
 	return out
 }
 
-// scored is a number of windows with one score.
+// scored counts the windows with one score.
 type scored struct {
 	score   float32
 	windows int
@@ -217,8 +219,8 @@ func byScore(a, b scored) int {
 	return 0
 }
 
-// keepBest adds a score to a list of which only the highest limit+1 scores are needed. A list of twice this
-// length is cut.
+// keepBest adds a score to a list. The caller needs only the highest limit+1 scores, so keepBest cuts a list
+// of twice this length.
 func keepBest(list []scored, r scored, limit int) []scored {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {
@@ -228,7 +230,7 @@ func keepBest(list []scored, r scored, limit int) []scored {
 	return list[:limit+1]
 }
 
-// maxExcerpt bounds the text of a window that is kept, in bytes.
+// maxExcerpt is the maximum number of bytes of a window's text that a Traffic keeps.
 const maxExcerpt = 400
 
 // excerpt returns a copy of the first bytes of a text.

@@ -15,16 +15,16 @@ type matchState struct {
 	err           int32 // 1 + index of the newest error text with a trigger
 }
 
-// maxWork limits the work of one match, in phrases found and places tried: some milliseconds.
-// Crafted text against phrases with a *, or phrases that are suffixes of each other, could
-// otherwise cost a second. Typical texts take a few hundred.
+// maxWork is the maximum number of phrases found and places tried in one match, which take some
+// milliseconds. Without the limit, a crafted text could cost a second if phrases contain a * or are
+// suffixes of each other. Typical texts need a few hundred.
 const maxWork = 1 << 18
 
 // scratch is the memory of one match and never outlives the call.
 type scratch struct {
 	text    []byte
 	left    int          // remaining part of maxWork
-	foundIn []int32      // text in which each phrase was found last: inWords, 1 + the index of an error text, 0: none
+	foundIn []int32      // by phrase, the last text with the phrase: inWords, 1 + the index of an error text, or 0 for none
 	phrases []int32      // found phrases
 	seen    []matchState // by lesson
 	touched []int32      // lessons with a trigger or a veto
@@ -101,7 +101,7 @@ func (b *Book) Match(q *Query) []Hit {
 	return hits
 }
 
-// markRequests marks the lessons of the kinds of requests in the user's words.
+// markRequests marks the lessons that have a kind of the requests in the user's words.
 func (b *Book) markRequests(s *scratch, q *Query) {
 	if len(b.requests) == 0 {
 		return
@@ -113,7 +113,7 @@ func (b *Book) markRequests(s *scratch, q *Query) {
 	}
 }
 
-// markError marks the lessons of an error text's tags and kinds.
+// markError marks the lessons that have a tag or a kind of the error text i.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.tags[tagKey(tag)] {
@@ -131,7 +131,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 	}
 }
 
-// scan searches a text: the user's words, or the error text with the index where.
+// scan searches a text for phrases. where is inWords for the user's words, or 1 + the index of an error text.
 func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = appendText(s.text[:0], text)
 	b.machine().scan(s.text, func(id int32, end int) bool {
@@ -166,8 +166,8 @@ const (
 	maxToolName = 256  // bytes of a name
 )
 
-// offered reports whether one of the lesson's tools is offered. failing is the tool of the failed
-// call, empty for the user's words.
+// offered reports whether the request offers one of the lesson's tools, or the failed call used one. A
+// lesson without tools is always offered. failing is the tool of the failed call, empty for the user's words.
 func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
@@ -179,8 +179,8 @@ func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
 	return m.toolOffered
 }
 
-// failedIn reports whether the lesson is for errors of the failing tool. A kind has the wording of
-// every tool, so the tools of a lesson narrow the kind to their own errors.
+// failedIn reports whether the lesson is for errors of the failing tool. Errors of every tool have kinds,
+// so a lesson with tools matches a kind only in the errors of these tools.
 func (c *compiled) failedIn(m *matchState, q *Query, failing string) bool {
 	if failing == "" {
 		return c.offered(m, q, "")

@@ -11,14 +11,14 @@ import (
 // very long word.
 const maxRun = 256
 
-// phrase is a trigger in the form for comparison: folded, with each * next to a letter or digit as
-// a star (adjacent stars are one). Any other * is literal in the AIP-11 form, as in "select * from",
-// and a star in the gptme form, where a star between blanks means one word.
+// phrase is a trigger in the form for comparison: folded text with stars. A star matches the rest of a word.
+// A * next to a letter or digit is a star, and adjacent stars are one star. Any other * is literal in the
+// AIP-11 form, as in "select * from". In the gptme form it is a star that matches one word.
 type phrase struct {
 	key         string   // folded, with the byte starByte for a star: equal for phrases that match identical texts
 	pieces      [][]byte // texts before, between and after the stars
-	longest     int      // the number of the longest piece, by which the phrase is looked for
-	left, right bool     // a word must start or end at this end
+	longest     int      // index of the longest piece, which the automaton searches
+	left, right bool     // a word must start at the left end, or end at the right end
 	letters     int      // number of letters in the first word
 }
 
@@ -71,14 +71,14 @@ func touchesWord(text []byte, from, to int) bool {
 // holdsLiteralStar reports whether a phrase holds a * that is a literal in the AIP-11 form.
 func holdsLiteralStar(s string) bool { return strings.Contains(readPhrase(s, FormAIP11).key, "*") }
 
-// tagKey returns the form for the comparison of tags that a request names.
+// tagKey returns a tag in the form for comparison.
 func tagKey(tag string) string {
 	return strings.TrimSpace(string(appendText(nil, tag)))
 }
 
-// fires reports whether a phrase may trigger a lesson: at least two characters with a letter or
-// digit, and no stop word. The checks warn about a keyword such as "the", which never triggers,
-// instead of triggering in every session.
+// fires reports whether a phrase may trigger a lesson. The phrase needs a letter or digit and at least two
+// characters, and must not be a stop word. A keyword such as "the" would otherwise trigger in every session;
+// the checks warn about the keyword.
 func (p *phrase) fires() bool {
 	words, drawn := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
@@ -96,8 +96,8 @@ func (p *phrase) fires() bool {
 	return words > 0 && drawn > 1 && !isStopWord(p.key)
 }
 
-// endsAt reports whether text contains the phrase with its longest piece ending before end. Tried
-// places are subtracted from left.
+// endsAt reports whether text contains the phrase such that the longest piece ends before end. endsAt subtracts
+// the number of tried places from left.
 func (p *phrase) endsAt(text []byte, end int, left *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), left) && p.matchAfter(text, end, left)
 }

@@ -9,19 +9,20 @@ import (
 	"sync"
 )
 
-// Secrets names the kinds of secrets in a text.
+// Secrets is a function that returns the kinds of secrets in a text.
 type Secrets = func(text string) []string
 
-// Texts is a bank of lessons in texts by name: from the files of a directory, or from the Redis of
-// a fleet. The last valid version of an unusable text stays active, and an unchanged text is not
-// parsed twice. Texts is not safe for concurrent use.
+// Texts parses a bank of lessons and makes its book. Each lesson is one text with a name. The texts are the
+// files of a directory, or come from the Redis that several replicas share. If a new version of a text is
+// unusable, the last valid version stays active. An unchanged text is not parsed twice. Texts is not safe for
+// concurrent use.
 type Texts struct {
 	from     string
-	secrets  []Secrets         // finders of secrets; a text with a secret is withheld from models until a person approves the text
+	secrets  []Secrets         // find secrets; a text with a secret is not shown to models until a person approves the text
 	entries  map[string]*entry // nil before the first load
 	archived map[string]bool   // slugs of archived lessons
-	unread   []Problem
-	parsed   *Parsed // nil: no other reader has the texts
+	unread   []Problem         // problems of the texts that could not be read
+	parsed   *Parsed           // nil: no other reader has the texts
 
 	book     *Book // book of the present texts
 	problems []Problem
@@ -47,9 +48,9 @@ func (t *Texts) Share(p *Parsed) *Texts {
 	return t
 }
 
-// Load replaces the texts by name (a path with slashes and the suffix .md; the folders are the
-// category). unread lists unreadable names, whose state is kept. Load returns the book, the
-// problems of the texts, and whether the result has changed.
+// Load replaces all texts. The key of a text is its name, a path with slashes and the suffix .md; the folders
+// of the path are the category. unread lists unreadable texts, which keep their last version. Load returns
+// the book, the problems of the texts, and whether the result has changed.
 func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -93,7 +94,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keep keeps the entries of unread files and folders, and sets Kept in their problems.
+// keep adds the present entries of unread files and folders to next, and sets Kept in their problems.
 func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	unread = slices.Clone(unread)
 	for i := range unread {
@@ -146,7 +147,8 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines a lesson that contains a secret for models, unless a person approved the text.
+// quarantineSecrets quarantines a lesson whose title or advice contains a secret, unless a person approved the
+// text. It returns the kinds of the secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -160,8 +162,8 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book of the entries and collects the problems, including those that concern
-// several texts: duplicate slugs, missing superseded lessons, circles.
+// assemble makes the book of the entries and collects the problems. Some problems concern several texts:
+// duplicate slugs, superseded lessons that do not exist, and circles of lessons that supersede each other.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unread)
@@ -184,8 +186,8 @@ func (t *Texts) assemble() {
 			continue
 		}
 		pathOf[e.lesson.Slug] = e.path
-		if why := e.waitReason(); why != "" {
-			p := problem(e.lesson, CodeInvalid, "", "is quarantined, for "+why+"; correct it, or read it and approve it with --force")
+		if why := e.quarantineReason(); why != "" {
+			p := problem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+why+"; correct the lesson, or read the lesson and approve it with --force")
 			p.Quarantined = true
 			problems = append(problems, p)
 		}
@@ -202,8 +204,9 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// waitReason returns the finding for which a person's file is quarantined, empty for another lesson.
-func (e *entry) waitReason() string {
+// quarantineReason returns the reason why precept quarantines the lesson of a person's file. The reason is empty
+// for a lesson that is not quarantined or that a program wrote.
+func (e *entry) quarantineReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
 		return ""
@@ -219,9 +222,9 @@ func problem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 
-// IsLessonPath reports whether a bank treats the name (relative, with slashes) as a lesson. Names
-// come from other banks, too: on systems with backslash separators, a backslash in a name could
-// leave the directory.
+// IsLessonPath reports whether a bank treats a text with this name as a lesson. A name is a relative path
+// with slashes. Names also come from other banks: on a system with backslash separators, a name with a
+// backslash could lead out of the directory.
 func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false

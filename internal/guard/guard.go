@@ -1,9 +1,9 @@
 // Package guard confines a panic to the session or the exchange of its step.
 //
 // Workers run their steps through a Guard. After a panic, the guard sets the session or the
-// exchange of the step aside with a mark, and the worker continues with the other sessions. No
-// panic ends a worker or the program. A session that is set aside gets another try at the next
-// starts, Tries in all.
+// exchange of the step aside: the guard stores a mark, a session.DeadLetter, and the worker continues
+// with the other sessions. No panic ends a worker or the program. Each start of the program gives a
+// session that is set aside another try, until the session has had Tries tries.
 package guard
 
 import (
@@ -47,7 +47,7 @@ type Options struct {
 	// Clean removes secrets and personal data from the text of a panic, which may quote a
 	// conversation. With a nil Clean, no text of a panic is stored.
 	Clean func(text string) string
-	Count *atomic.Int64 // number of calls of SetAside; may be nil
+	Count *atomic.Int64 // counts the calls of SetAside; may be nil
 }
 
 // Marks is the store of the marks.
@@ -85,7 +85,7 @@ func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// Err runs a step that returns an error. A panic of the step becomes ErrPanicked.
+// Err runs a step that returns an error. If the step panics, Err returns ErrPanicked.
 func (g *Guard) Err(step label.Step, f func() error) (err error) {
 	if !g.Step(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
@@ -107,8 +107,8 @@ func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) 
 	return true
 }
 
-// Before calls Options.Before for a step. Use the method for a step that the caller itself protects
-// against panics.
+// Before calls Options.Before for a step. Workers that recover from panics by themselves call Before
+// directly.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.options.Before != nil {
 		g.options.Before(step, id, exchange)
@@ -133,8 +133,8 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 	}
 }
 
-// clean returns the text without secrets and personal data; a fixed text if there is no Clean or Clean
-// panics.
+// clean returns the text without secrets and personal data. Without Clean, and after a panic of Clean,
+// clean returns a fixed text.
 func (g *Guard) clean(text string) (clean string) {
 	if g.options.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"

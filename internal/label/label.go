@@ -11,24 +11,24 @@ type Step string
 
 // The steps of a request, in the order of a turn.
 const (
-	StepHandler  Step = "handler"  // an echo handler
+	StepHandler  Step = "handler"  // the HTTP handler of a request
 	StepTrace    Step = "trace"    // the span of a turn
 	StepParse    Step = "parse"    // the request body
-	StepIdentify Step = "identify" // the session of the request
-	StepLookup   Step = "lookup"   // the session in the store
-	StepDecode   Step = "decode"   // a stored session
+	StepIdentify Step = "identify" // finding the session of the request
+	StepLookup   Step = "lookup"   // reading the session from the store
+	StepDecode   Step = "decode"   // decoding a stored session
 	StepMatch    Step = "match"    // matching lessons with the request
-	StepDecide   Step = "decide"   // choosing picks and flipping coins
+	StepDecide   Step = "decide"   // selecting lessons, and withholding some of them at random
 	StepSplice   Step = "splice"   // inserting lessons into the body
-	StepBegin    Step = "begin"    // the record of an exchange
+	StepBegin    Step = "begin"    // starting the record of an exchange
 	StepCapture  Step = "capture"  // copying the response while the client reads
 	StepSettle   Step = "settle"   // the signals of a turn or of a closed session
-	StepGather   Step = "gather"   // the captured response
-	StepPublish  Step = "publish"  // echo keys and opt-outs for other replicas
-	StepRecord   Step = "record"   // the exchange
+	StepGather   Step = "gather"   // reading the captured response
+	StepPublish  Step = "publish"  // sharing opt-outs, and the keys that recognise a later turn, with other replicas
+	StepRecord   Step = "record"   // queueing the exchange for the store
 	StepWrit     Step = "writ"     // a /lesson command
 	StepFeedback Step = "feedback" // a post to the feedback endpoint
-	StepRedact   Step = "redact"   // the text of a panic
+	StepRedact   Step = "redact"   // removing secrets from the text of a panic
 )
 
 // The steps of the store, from the queue in memory to the backend.
@@ -49,23 +49,24 @@ const (
 	StepSetAside Step = "set_aside" // storing the mark of a session at which a step panicked
 	StepReadmit  Step = "readmit"   // admitting sessions that earlier runs set aside
 	StepStop     Step = "stop"      // delivery to the store at a stop
-	StepStore    Step = "store"     // the backend at the start
+	StepStore    Step = "store"     // opening the backend at the start
 )
 
-// The steps of learning, from an open session to beliefs.
+// The steps of learning, from an open session to beliefs. A belief is the estimate of the benefit of one
+// lesson.
 const (
 	StepFollow  Step = "follow"  // reading the counters that other replicas changed
-	StepLoad    Step = "load"    // the beliefs of a tenant
-	StepRecall  Step = "recall"  // open sessions of an earlier run
+	StepLoad    Step = "load"    // reading the beliefs of a tenant
+	StepRecall  Step = "recall"  // reading the open sessions of an earlier run
 	StepEarly   Step = "early"   // a verdict before the session closes
 	StepClose   Step = "close"   // closing sessions at their closing age
-	StepCount   Step = "count"   // exchanges of a session
-	StepSamples Step = "samples" // the samples of a closed session
-	StepLearn   Step = "learn"   // the change of the beliefs
-	StepRaise   Step = "raise"   // the mark up to which the beliefs are current
-	StepPickUp  Step = "pick_up" // corrections that wait
-	StepCorrect Step = "correct" // a session whose feedback came late
-	StepRefit   Step = "refit"   // beliefs from all samples
+	StepCount   Step = "count"   // counting the exchanges of a session
+	StepSamples Step = "samples" // building the samples of a closed session
+	StepLearn   Step = "learn"   // changing the beliefs
+	StepRaise   Step = "raise"   // raising the mark up to which the beliefs are current
+	StepPickUp  Step = "pick_up" // reading the corrections that wait
+	StepCorrect Step = "correct" // correcting a closed session that got late feedback
+	StepRefit   Step = "refit"   // computing the beliefs from all samples
 )
 
 // The steps of side work.
@@ -192,7 +193,7 @@ func DropReasons() []Reason {
 // The reasons of precept_late_feedback_dropped_total: posted feedback that waited in the outbox was
 // not stored.
 const (
-	LateUnknown Reason = "unknown" // no session belongs to the subject of the feedback
+	LateUnknown Reason = "unknown" // no session belongs to the id, run or commit that the feedback names
 	LateFull    Reason = "full"    // limits.feedback is in use
 	LateBad     Reason = "bad"     // the store refuses the feedback permanently
 	LateExpired Reason = "expired" // the feedback waited for a week, or for learning.retention
@@ -212,7 +213,7 @@ const (
 	HookUnknown      HookResult = "unknown"      // no session has the commit, branch or pull request
 	HookDuplicate    HookResult = "duplicate"    // the delivery was received before
 	HookUnauthorized HookResult = "unauthorized" // no secret signed the delivery
-	HookMalformed    HookResult = "malformed"    // the body is no payload of the service
+	HookMalformed    HookResult = "malformed"    // the body is not a payload of the service
 	HookFailed       HookResult = "failed"       // the store cannot be written
 )
 

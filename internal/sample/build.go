@@ -23,13 +23,13 @@ const (
 	noText  = "(no text)"
 )
 
-// Build makes the learning samples of a closed session. A session with tool calls gives one
+// Build returns the learning samples of a closed session. A session with tool calls gives one
 // intent_resolution, and a dialog_response for every later user turn. A session without tool calls
 // gives a dialog_response for every user turn. A session of more than one exchange also gives an
 // error_correction for each failed call that a different call repaired, and a plan_optimization if
 // the session was slow or costly. docs/SAMPLES.md gives the reasons.
 //
-// Build is pure: an unchanged session gives identical samples with identical ids.
+// An unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
 	h := s.history()
 	if len(h.kept) == 0 {
@@ -202,14 +202,14 @@ func resolution(label string) string {
 	}
 }
 
-// outcome returns the outcome of the last exchange: a session that continued after a fault is
-// judged by its end.
+// outcome returns the outcome of the last exchange. Earlier failed exchanges do not count, because the session
+// continued.
 func outcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// cut shortens s to at most n bytes, between runes and not inside a placeholder, and marks the
-// cut with an ellipsis.
+// cut shortens s to at most n bytes and marks the cut with an ellipsis. The cut is between runes and not inside
+// of a placeholder.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

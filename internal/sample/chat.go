@@ -24,7 +24,7 @@ type ChatCall struct {
 	Function ChatFunction `json:"function"`
 }
 
-// ChatFunction holds the name of the tool and the arguments, JSON in a string.
+// ChatFunction holds the name of the tool, and the arguments as a string of JSON.
 type ChatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -44,7 +44,7 @@ type ToolForm struct {
 }
 
 // Conversation returns the system prompt and the messages of the session, assembled from the new items
-// of the turns. Sessions of every dialect give the chat form.
+// of the turns. The messages of every dialect are converted to the chat form.
 func (s *Session) Conversation() []ChatMessage {
 	return s.history().conversation(-1)
 }
@@ -85,8 +85,8 @@ func (e *Exchange) tools() (out []ChatTool) {
 	return out
 }
 
-// conversation returns the system prompt and the list up to exchange n's request, without its reply;
-// n < 0 returns the whole list.
+// conversation returns the system prompt and the messages up to the request of exchange n, without the reply
+// to this request; n < 0 returns all messages.
 func (h *history) conversation(n int) []ChatMessage {
 	list := h.list(n)
 	for _, e := range h.kept {
@@ -97,7 +97,7 @@ func (h *history) conversation(n int) []ChatMessage {
 	return list
 }
 
-// list returns the messages up to exchange n's request, without its reply; n < 0 returns all.
+// list returns the messages of conversation without the system prompt.
 func (h *history) list(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the known part of the agent's list
@@ -111,7 +111,7 @@ func (h *history) list(n int) []ChatMessage {
 			raw, list, continues = nil, nil, false
 		}
 		raw = append(raw, e.New...)
-		if continues && !echoes(h.items[i]) {
+		if continues && !repeatsReply(h.items[i]) {
 			list = appendReply(list, h.kept[i-1])
 		}
 		for _, it := range h.items[i] {
@@ -127,9 +127,9 @@ func (h *history) list(n int) []ChatMessage {
 	return list
 }
 
-// echoes reports whether the items contain the last reply. An agent whose provider keeps the history
+// repeatsReply reports whether the items contain the last reply. An agent whose provider keeps the history
 // does not send the reply back.
-func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
+func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
 // messagesOf returns the messages of raw list items of a dialect.
 func messagesOf(raw []json.RawMessage, dialect string) []ChatMessage {
@@ -187,8 +187,8 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// Preferences returns the pairs of a better and a worse answer in people's feedback: a correction
-// and the corrected answer, and an approved and a rejected answer to identical words.
+// Preferences returns pairs of a better and a worse answer, from the feedback of people. The better answer is
+// a correction of the worse answer, or an approved answer to the same words of the user.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference
@@ -217,8 +217,8 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// ratedIndex returns the index of the exchange that a rating is about: the exchange of its turn, or the
-// last of the session.
+// ratedIndex returns the index of the exchange that a rating is about: the exchange of the rating's turn, or the
+// last exchange if the rating has no turn. The index is -1 if the exchange is not kept.
 func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.kept) - 1
@@ -270,8 +270,8 @@ func lastWords(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText returns the text of a string or of parts, or the JSON itself, because a correction
-// may have any of these forms.
+// contentText returns the text of a JSON string or of a list of parts, and any other JSON unchanged. A
+// correction may have any of these forms.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

@@ -25,7 +25,7 @@ type Exchange struct {
 	Tenant      string            `json:"tenant"`
 	Agent       string            `json:"agent"`
 	Session     string            `json:"session"`          // hex of session.ID
-	SessionName string            `json:"session_name"`     // the client's own name, or ours
+	SessionName string            `json:"session_name"`     // name that the client gave the session, otherwise a name by precept
 	Run         string            `json:"run,omitempty"`    // name of the run, or of the parent session
 	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "": no credential
 	RequestID   string            `json:"request_id"`
@@ -39,30 +39,30 @@ type Exchange struct {
 	NewFrom     int               `json:"new_from"` // index of the first item of New in the list
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
-	Loops       int               `json:"loops,omitempty"` // warnings decided in this turn
+	Loops       int               `json:"loops,omitempty"` // number of loops that precept noticed in this turn
 	Verdicts    *Verdicts         `json:"verdicts,omitempty"`
 	LatencyMS   float64           `json:"latency_ms"`
 	FirstMS     float64           `json:"first_byte_ms"`
-	Book        string            `json:"book,omitempty"`
-	Config      string            `json:"config,omitempty"`
+	Book        string            `json:"book,omitempty"`   // hash of the lessons in effect
+	Config      string            `json:"config,omitempty"` // hash of the configuration
 	Redacted    map[string]int    `json:"redacted,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// System and Tools are the system prompt and the tools of a session's first turn, as the agent sent
-	// both outside of its list: later turns send both again. A system prompt inside of the list is in
-	// New.
+	// System and Tools are the system prompt and the tools that the agent sent outside of its list. Only
+	// the first turn of a session has them, because later turns send both again. A system prompt inside of
+	// the list is in New.
 	System json.RawMessage `json:"-"`
 	Tools  json.RawMessage `json:"-"`
 	Prompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
 
-	// Facts is for the row of the session, and is not stored with the exchange.
+	// Facts goes to the row of the session, and is not stored with the exchange.
 	Facts TurnFacts `json:"-"`
 
 	// Repeated is the number of items at the start of New that repeat earlier replies of the session. The
 	// field is not stored.
 	Repeated int `json:"-"`
 
-	sealed *Encoded // set by Seal
+	sealed *Encoded // encoded form; set by Seal
 }
 
 // wholeTask is the number of bytes up to which a task is never cut.
@@ -73,7 +73,7 @@ type TurnFacts struct {
 	Task  string   // first words of the user, at the first turn
 	Tags  []string // tags that the client sent
 	Kinds []string // kinds of the failed tool results
-	Paths string   // OptOut.PathHash of the patterns that judged the exchange
+	Paths string   // OptOut.PathHash of the patterns that were applied to the exchange
 }
 
 // Lesson is the state of a matched lesson in the turn.
@@ -93,7 +93,7 @@ type Verdicts struct {
 	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0
 }
 
-// Reply is the model's answer. Token counts are 0 or less where the provider did not say.
+// Reply is the model's answer. A token count that the provider did not report is 0 or less.
 type Reply struct {
 	ID           string `json:"id,omitempty"`
 	Text         string `json:"text,omitempty"`
@@ -113,7 +113,7 @@ type Call struct {
 	Args string `json:"args"`
 }
 
-// NewID mints an exchange's id, a UUID v4, from the random source.
+// NewID returns a new exchange id, a UUID v4, made from the random source.
 func NewID(random io.Reader) (string, error) {
 	id, err := uuid.NewRandomFromReader(random)
 	if err != nil {
@@ -127,7 +127,7 @@ func NewID(random io.Reader) (string, error) {
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.NewFrom == 0 { // system prompt and rules files, which other sessions send too
+	if e.NewFrom == 0 { // the items hold the system prompt and rules files, which other sessions send, too
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {
@@ -152,7 +152,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	if len(e.Facts.Task) > wholeTask {
 		redactTask = r.CutText
 	}
-	e.Facts.Task = redactTask(e.Facts.Task) // also in New, and counted there
+	e.Facts.Task = redactTask(e.Facts.Task) // no count: the task is part of New, where its replacements were counted
 	for i, tag := range e.Facts.Tags {
 		e.Facts.Tags[i] = r.Text(tag)
 	}

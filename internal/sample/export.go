@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Exporter writes JSON lines, one document per line, and holds at most one document. After a failed
-// write every later line and Flush fail, too.
+// Exporter writes JSON lines, one document per line, and holds at most one document in memory. After a
+// failed write, each later call of Line or Flush fails, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
 	lines int
 }
 
-// NewExporter makes an exporter to w.
+// NewExporter returns an Exporter that writes to w.
 func NewExporter(w io.Writer) *Exporter {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(buf)
@@ -89,7 +89,8 @@ type TrialOutcome struct {
 	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0: no bet
 }
 
-// Trial is one line of the experiment export: a coin, its result, its probability, and the outcome.
+// Trial is one line of the experiment export: a coin, which is the random decision to inject or to withhold
+// a lesson, with its result, its probability, and the outcome.
 // Any reader can compute the report from these lines (examples/experiment).
 type Trial struct {
 	Session    string         `json:"session"`       // the unit of the draw: a session, or a run
@@ -98,9 +99,9 @@ type Trial struct {
 	Coin       string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
 	Arm        string         `json:"arm"`                // arm of a pick; "" on the line of the session itself
 	Slug       string         `json:"slug"`               // slug of the lesson of a pick
-	Assigned   string         `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
+	Assigned   string         `json:"assigned"`           // for a pick: injected | withheld; for the session itself: treated | control; for a lesson that matched in a control session: control
 	Propensity float64        `json:"propensity"`         // probability of the assigned arm
-	Eps        float64        `json:"eps"`                // the coin's own chance of withheld, or of control
+	Eps        float64        `json:"eps"`                // probability with which this coin gives withheld, or control
 	Center     float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
 	Outcome    *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
 	First      *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
@@ -108,7 +109,7 @@ type Trial struct {
 	Trial      string         `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
 	Outcomes   []TrialOutcome `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
 	Model      string         `json:"model,omitempty"`    // model of the session's first request
-	Graded     bool           `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
+	Graded     bool           `json:"graded,omitempty"`   // the session was closed by a release that counts the columns explained and all_sessions
 	Weight     float64        `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
 	Tier       int            `json:"tier,omitempty"`
 	FirstTier  int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses

@@ -146,7 +146,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// hits is Hits without the test of mayHit, at a depth of nested JSON.
+// hits does the work of Hits without the cheap test of mayHit. depth is the number of JSON values around text.
 func (o *OptOut) hits(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)
@@ -199,8 +199,7 @@ func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
 
-// match reports whether the pattern matches the whole path, its base name, or, for a pattern of several
-// names, its last names.
+// match reports whether the pattern matches the whole path, its base name, or the names at its end.
 func (p pathPattern) match(w string) bool {
 	w = normalPath(w)
 	if w == "" || w == "." || w == "/" {

@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Failing decides whether a tool's result is an error, from the tool's name, the arguments, the
-// text, and the mark of the wire (+1 error, -1 success, 0 unmarked). The detector is a parameter
-// because package detect is above this package.
+// Failing reports whether a tool's result is an error. isError is the mark that the agent sent with the
+// result: +1 error, -1 success, 0 no mark. The detector is a parameter because this package must not import
+// package detect.
 type Failing func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -20,7 +20,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	Failing                 Failing // nil: only the marks of the wire
+	Failing                 Failing // nil: only the agent's marks decide
 }
 
 // Rating is one feedback on a session.
@@ -33,11 +33,11 @@ type Rating struct {
 	Comment    string
 	Correction json.RawMessage // the right answer
 	Details    json.RawMessage
-	Turn       int // turn of the rating; 0: the session
+	Turn       int // turn that the rating is about; 0: the whole session
 }
 
-// part is one user turn: the exchange with a person's words, and the exchanges in which the agent
-// worked on them.
+// part is one user turn: the exchange with the words of a person, and the following exchanges in which the
+// agent worked on the words.
 type part struct {
 	words     string
 	exchanges []*Exchange
@@ -46,7 +46,7 @@ type part struct {
 // history is a session in the form that the builders of samples read.
 type history struct {
 	Session *Session
-	kept    []*Exchange    // exchanges in order, without attempts that a retry repaired
+	kept    []*Exchange    // exchanges in order, without failed attempts that the agent repeated
 	items   [][]*wire.Item // new items of each exchange of kept
 	parts   []part
 	events  []Event
@@ -55,8 +55,7 @@ type history struct {
 	loops   int            // number of loop warnings
 }
 
-// history returns the history of the session: the exchanges in order without attempts that a retry
-// repaired, and each call with its result.
+// history returns the history of the session.
 func (s *Session) history() *history {
 	h := &history{Session: s, newest: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
@@ -80,8 +79,8 @@ func (s *Session) history() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn with identical new items. If the program
-// ended before it recorded the items of a turn, a retry of the turn is not recognised.
+// repairs reports whether later is a retry of e: the same turn with identical new items. A retry is not
+// recognised if the program ended before it recorded the items of the turn.
 func repairs(later, e *Exchange) bool {
 	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
@@ -129,9 +128,9 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall adds the event of a call once, although a call occurs in the reply and again in the history.
-// A call with a known id and other arguments, after the result of the known call, is another call: some
-// servers use ids again.
+// addCall adds one event for a call, although the call occurs in the reply and again in the history. A call
+// with a known id and other arguments is another call if the known call has its result, because some servers
+// use an id again.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]

@@ -20,8 +20,8 @@ import (
 // bound keeps the stack below a few megabytes.
 const MaxText = 4096
 
-// Characters after a removed backslash. Bash also removes a backslash before a letter; here the
-// backslash separates the names of a Windows path.
+// Characters before which word removes a backslash. Bash also removes a backslash before a letter; here
+// such a backslash stays, because it may separate the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
@@ -106,7 +106,7 @@ func parse(text string, nesting int) (line Line, ok bool) {
 	failed := false
 	for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
 		if failed = failed || err != nil; failed {
-			continue // the parser ends by itself
+			continue // the parser ends the sequence after an error
 		}
 		r.read(stmt)
 	}
